@@ -162,6 +162,19 @@ std::string map_of_rounds(const JobSize& size, std::uint32_t each) {
   return out;
 }
 
+std::vector<std::uint32_t> fill_slots(const std::vector<std::uint32_t>& slots, std::uint32_t tasks) {
+  std::vector<std::uint32_t> out(slots.size(), 0);
+  const bool all_known = std::find(slots.begin(), slots.end(), 0U) == slots.end();
+  for (std::size_t i = 0; i < out.size() && all_known; ++i) {
+    out[i] = std::min(tasks, slots[i]);
+    tasks -= out[i];
+  }
+  const auto hosts = static_cast<std::uint32_t>(out.size());
+  for (std::uint32_t i = 0; i < hosts; ++i) out[i] += tasks / hosts + (i < tasks % hosts ? 1 : 0);
+  while (!out.empty() && out.back() == 0) out.pop_back();
+  return out;
+}
+
 SizeRequest size_of_places(SizeRequest request, std::uint32_t places, std::optional<std::uint32_t> tasks) {
   if (request.tasks || request.nodes || request.tasks_per_node || places <= request.spares) return request;
   if (tasks)

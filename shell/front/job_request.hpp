@@ -108,6 +108,10 @@ Result<JobSize> size_of(const SizeRequest& request, std::optional<std::uint32_t>
 // For a size that goes round: which ranks each node has, by the scheme `manual` of the option taskmap.
 [[nodiscard]] std::string map_of_rounds(const JobSize& size, std::uint32_t each);
 
+// Which of `tasks` tasks a host has: as many as its slots, in order, if all hosts have slots (not 0). What is left,
+// and all if some host has none, is given out evenly in blocks. Hosts behind the last one with tasks are left out.
+[[nodiscard]] std::vector<std::uint32_t> fill_slots(const std::vector<std::uint32_t>& slots, std::uint32_t tasks);
+
 // What a request without numbers of tasks, of nodes, and of tasks on each stands for: `tasks`, if these were asked
 // for elsewhere, otherwise one on each of `places`, except those for spares.
 [[nodiscard]] SizeRequest size_of_places(SizeRequest request, std::uint32_t places,

@@ -477,11 +477,11 @@ constexpr MpiOption kOptionsOfTasks[] = {
     {"bind-to-socket", "", "--cpu-bind=package"},
     {"bind-to-none", "", "--cpu-bind=none"},
     {"membind", "POLICY", ""},
-    {"map-by", "HOW", "", "Which task is on which node: slot, node, ppr:N:node; with :PE=N, :OVERSUBSCRIBE",
+    {"map-by", "HOW", "", "Whether slots are filled (slot), or nodes take turns (node); ppr:N:node; :PE=N",
      take_mapping},
     {"rank-by", "HOW", "", "The same: slot or node", take_ranking},
     {"bynode rr", "", "--taskmap=cyclic"},
-    {"byslot bycore", "", "--taskmap=block"},
+    {"byslot bycore", "", "-"},
     {"oversubscribe", "", "--oversubscribe", "More tasks than cores may be on a node"},
     {"nooversubscribe use-hwthread-cpus topolib", "", ""},
     {"report-bindings", "", "--setopt=cpu-affinity.verbose=true", "Print what each task is bound to"},
@@ -713,20 +713,6 @@ void Reading::add_only_program(const Variable& variable) {
     add(each.value ? set_rule(each.name, *each.value) : "--env=" + each.name);
 }
 
-// Which of `tasks` tasks a host has: as many as its slots, in order, if all hosts have slots. What is left, and all
-// if some host has none, is given out evenly in blocks.
-std::vector<std::uint64_t> places_of(const boot::Allocation& hosts, std::uint64_t tasks) {
-  std::vector<std::uint64_t> out(hosts.hosts.size());
-  const bool all_known =
-      std::all_of(hosts.hosts.begin(), hosts.hosts.end(), [](const auto& each) { return each.slots > 0; });
-  for (std::size_t i = 0; i < out.size() && all_known; ++i) {
-    out[i] = std::min<std::uint64_t>(tasks, hosts.hosts[i].slots);
-    tasks -= out[i];
-  }
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] += tasks / out.size() + (i < tasks % out.size() ? 1 : 0);
-  return out;
-}
-
 // Hosts of the first program alone are for all programs; otherwise each program has its own hosts for its tasks.
 Result<void> Reading::add_hosts() {
   const auto has_hosts = [](const MpiProgram& each) { return !each.hosts.empty(); };
@@ -742,9 +728,10 @@ Result<void> Reading::add_hosts() {
     if (program.hosts.empty())
       return invalid("-host: either the first program has hosts, which are for all then, or each has");
     const boot::Allocation hosts = TRY(in("-host", boot::hosts_of_list(program.hosts)));
-    const auto places = places_of(hosts, program.tasks.value_or(1));
+    std::vector<std::uint32_t> slots;
+    for (const auto& each : hosts.hosts) slots.push_back(each.slots);
+    const auto places = fill_slots(slots, program.tasks.value_or(1));
     for (std::size_t i = 0; i < places.size(); ++i) {
-      if (places[i] == 0) continue;
       auto host =
           static_cast<std::size_t>(std::find(names.begin(), names.end(), hosts.hosts[i].name) - names.begin());
       if (host == names.size()) {
@@ -891,3 +878,4 @@ std::string mpiexec_help(std::string_view program) {
 }
 
 }  // namespace nacre::front
+  if (!has_word("--tasks-per-node=") && !has_word("--taskmap=")) add("--tasks-per-node=slots");

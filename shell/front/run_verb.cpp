@@ -216,7 +216,8 @@ class RunOptions {
 
   [[nodiscard]] const std::vector<std::string>& setopt() const { return setopt_; }
   [[nodiscard]] bool sizes_slots() const { return cores_ || gpus_ || per_gpu_; }  // -c or -g is given
-  [[nodiscard]] const std::string& file() const { return file_; }                 // a jobspec instead; empty: none
+  [[nodiscard]] bool fills_slots() const { return by_slots_; }
+  [[nodiscard]] const std::string& file() const { return file_; }  // a jobspec instead; empty: none
   [[nodiscard]] const GivenOptions& words() const { return words_; }
 
   // Options that -o may set as well.
@@ -267,8 +268,10 @@ class RunOptions {
         ->option_text("N[+SPARES]|MIN:MAX")
         ->check(NodeCounts::parse);
     auto per_node = [this](const std::string& text) { return take_tasks_per_node(text); };
-    verb.add_option("--tasks-per-node,--ntasks-per-node", per_node, "Tasks on each node; gpu: one for each gpu")
-        ->option_text("N|gpu");
+    verb.add_option(
+            "--tasks-per-node,--ntasks-per-node", per_node,
+            "Tasks on each node; gpu: one for each gpu; slots: as many as it has slots, one node after the other")
+        ->option_text("N|gpu|slots");
     verb.add_number("-c,--cores-per-task,--cpus-per-task", cores_,
                     "Cores for each task (default: tasks share the cores of their node)", kCounts)
         ->option_text("N");
@@ -321,9 +324,11 @@ class RunOptions {
     goes_round_ = text.ends_with(kRound);
     auto number = parse_u64(text.substr(0, text.size() - (goes_round_ ? kRound.size() : 0)));
     per_gpu_ = text == "gpu";
+    by_slots_ = text == "slots";
+    if (by_slots_) return {};
     if (!per_gpu_ && (!number || *number < 1 || *number > job::Jobspec::kMaxCount))
-      return invalid(
-          fmt::format("expected a number from 1 to {}, or gpu, got {}", job::Jobspec::kMaxCount, in_quotes(text)));
+      return invalid(fmt::format("expected a number from 1 to {}, gpu or slots, got {}", job::Jobspec::kMaxCount,
+                                 in_quotes(text)));
     per_node_ = static_cast<std::uint32_t>(number.value_or(1));
     return {};
   }
@@ -533,6 +538,7 @@ class RunOptions {
   std::optional<std::uint32_t> tasks_, per_node_, cores_, gpus_;
   bool per_gpu_ = false;  // as many tasks on each node as it has gpus
   bool goes_round_ = false;
+  bool by_slots_ = false;                                              // hosts are filled one after the other
   std::optional<std::pair<std::uint32_t, std::uint32_t>> task_range_;  // the least and the most
   std::string nodes_;                                                  // "4", "4+1", "2:8"
   GivenOptions words_{GivenOptions::Verb::run};
@@ -832,14 +838,17 @@ class Run final : public cli::Verb {
       wanted.nodes = *places.most() - wanted.spares;
     const bool is_open = !wanted.tasks && !wanted.nodes && !wanted.tasks_per_node;
     if (places.is_named && places.most()) wanted = size_of_places(wanted, *places.most(), places.tasks);
-    JobSize size = TRY(size_of(wanted, places.most()));
+    const std::vector<std::uint32_t> filled = by_slots(places, wanted, is_open);
+    JobSize size = TRY(size_of(wanted, filled.empty() ? places.most() : static_cast<std::uint32_t>(filled.size())));
     JobRequest request = TRY(options_.request(size, setopt()));
     job::Options known(request.options);
     for (const std::string& each : GivenOptions::defaults(known)) CHECK_OK(known.set_from_argument(each));
     const bool has_rounds = wanted.goes_round && !size.tasks_per_node && size.nodes > 1;
     if (has_rounds && !known.at("taskmap"))
       CHECK_OK(known.set_from_argument("taskmap=manual:" + map_of_rounds(size, *wanted.tasks_per_node)));
-    if (is_open && places.is_named) follow_slots(places, size, known);
+    if (is_open && places.is_named && places.tasks && show_.explains())
+      print_err("{}: tasks: {}, as {} has it\n", verb_->program(), size.tasks, places.tasks_source);
+    follow_slots(filled, known);
     take_limits(places, known);
     request.options = known.json();
     Json jobspec = TRY(jobspec_of(request));
@@ -861,20 +870,24 @@ class Run final : public cli::Verb {
     }
   }
 
-  // Each host gets as many tasks as it has slots, if that is not the even distribution, and if no other map, and no
-  // number of cores or gpus for each task, is asked for.
-  void follow_slots(const Places& places, const JobSize& size, job::Options& options) const {
-    if (show_.explains() && places.tasks)
-      print_err("{}: tasks: {}, as {} has it\n", verb_->program(), size.tasks, places.tasks_source);
+  // How many tasks each host has, as its slots say; empty: they do not.
+  [[nodiscard]] std::vector<std::uint32_t> by_slots(const Places& places, const SizeRequest& wanted,
+                                                    bool is_open) const {
     const std::vector<std::uint32_t>& slots = places.slots;
-    const bool all_known =
-        std::find(slots.begin(), slots.end(), 0U) == slots.end() && slots.size() == size.shells();
-    const bool is_even = std::adjacent_find(slots.begin(), slots.end(), std::not_equal_to<>()) == slots.end();
-    const bool is_all = std::accumulate(slots.begin(), slots.end(), std::uint64_t{0}) == size.tasks;
-    if (!all_known || is_even || !is_all || size.spares > 0 || options_.sizes_slots() ||
-        options.find("taskmap") != nullptr)
-      return;
-    options.set("taskmap", "manual:" + value::Taskmap::block(slots).str());
+    const bool all_known = !slots.empty() && std::find(slots.begin(), slots.end(), 0U) == slots.end();
+    if (!all_known || !wanted.tasks || wanted.nodes || wanted.tasks_per_node || wanted.spares > 0 ||
+        options_.sizes_slots())
+      return {};
+    const bool is_all = std::accumulate(slots.begin(), slots.end(), std::uint64_t{0}) == *wanted.tasks;
+    if (!options_.fills_slots() && !(is_open && places.is_named && is_all)) return {};
+    return fill_slots(slots, *wanted.tasks);
+  }
+
+  // Hosts get these numbers of tasks, if they are not the even distribution, and no other map is asked for.
+  static void follow_slots(const std::vector<std::uint32_t>& tasks, job::Options& options) {
+    const bool is_even = std::adjacent_find(tasks.begin(), tasks.end(), std::not_equal_to<>()) == tasks.end();
+    if (!is_even && options.find("taskmap") == nullptr)
+      options.set("taskmap", "manual:" + value::Taskmap::block(tasks).str());
   }
 
   [[nodiscard]] Result<JobPlan> job_of_file(const Places& places) const {

@@ -69,6 +69,31 @@ launch_mpi() {
   done
 }
 
+# OTHER LAUNCHER ARGUMENT...: nacre's launcher of that name puts its ranks where the other one does, in the same allocation.
+places_as() {
+  # shellcheck disable=SC2016 # for the tasks
+  local other=$1 launcher=$2 show='echo ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} $(uname -n)'
+  shift 2
+  on node0 "${allocation[@]}" bash -c '"${@:3}" 2>other.err >other; "$2/mpi/$1" "${@:4}" 2>nacre.err >nacre' bash \
+    "$launcher" "$NACRE_BUILD_DIR" "$other" "$@" sh -c "$show"
+  [ -s other ]
+  diff <(sort -n other) <(sort -n nacre) || { echo "$other ${allocation[*]} $*"; cat other.err nacre.err; return 1; }
+}
+
+@test "ranks are where Open MPI and Hydra put them: on one host after the other, by slots" {
+  local n allocation=()
+  printf 'node0 slots=2\nnode1 slots=1\nnode2 slots=3\n' >hosts
+  for n in 1 2 3 5 6; do
+    places_as mpirun.openmpi mpirun --allow-run-as-root --hostfile hosts -np $n
+    places_as mpiexec.hydra mpiexec -hosts node0:2,node1:1,node2:3 -n $n
+  done
+  places_as mpirun.openmpi mpirun --allow-run-as-root -H node1:2,node2:2 -np 2
+  places_as mpirun.openmpi mpirun --allow-run-as-root -H node1:2,node2:2 --map-by node -np 2
+  allocation=(salloc --quiet -N2 -n4 --ntasks-per-node=2 --time=2)
+  for n in 2 3; do places_as mpirun.openmpi mpirun --allow-run-as-root -np $n; done
+  nothing_left
+}
+
 @test "an agent that is named starts the shells, in an allocation of Slurm too, and ssh as it is without" {
   mkdir bin
   printf '#!/bin/sh\necho "$*" >>%s/asked\nexec /usr/bin/ssh "$@"\n' "$PWD" | tee bin/ssh >agent

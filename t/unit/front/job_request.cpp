@@ -56,6 +56,11 @@ TEST_CASE("more tasks than the nodes have of N each: nodes get N in turn") {
   CHECK(sized({3, kNone, 2, 0, true}, 1) == JobSize{3, 1, kNone});
   CHECK(sized({3, kNone, 2, 0, true}, 2) == JobSize{3, 2, 2});
   CHECK(sized({7, kNone, 2, 0, true}, 2) == JobSize{7, 2, kNone});
+  using Counts = std::vector<std::uint32_t>;
+  CHECK(fill_slots({2, 2}, 2) == Counts{2});
+  CHECK(fill_slots({2, 2}, 3) == Counts{2, 1});
+  CHECK(fill_slots({1, 3}, 7) == Counts{3, 4});
+  CHECK(fill_slots({2, 0, 2}, 4) == Counts{2, 1, 1});
   CHECK(map_of_rounds(sized({7, kNone, 2, 0, true}, 2), 2) == "0-1,4-5;2-3,6");
   CHECK(map_of_rounds(sized({3, kNone, 1, 0, true}, 2), 1) == "0,2;1");
   CHECK(size_error({3, kNone, 2}, 1).starts_with("-n 3, but 1 node of 2 tasks are 2"));

@@ -27,7 +27,7 @@ std::string words(std::string_view text) {
   auto read = read_mpiexec(blank_separated(text), variable);
   if (!read) return read.error().message;
   std::string out = fmt::format("{}", fmt::join(read->words, " "));
-  for (const char* usual : {"--input-ranks=0 ", "--fail-fast "}) {
+  for (const char* usual : {"--input-ranks=0 ", "--fail-fast ", "--tasks-per-node=slots "}) {
     if (auto at = out.find(usual); at != std::string::npos) out.erase(at, std::string_view(usual).size());
   }
   return out;
@@ -104,7 +104,8 @@ TEST_CASE("mpiexec: what one program is given") {
   for (const auto& [given, expected] : all) CHECK(words(given) == expected);
 }
 
-TEST_CASE("mpiexec: input is rank 0's, and a failure ends the job, unless it is asked otherwise") {
+TEST_CASE(
+    "mpiexec: input is rank 0's, a failure ends the job, and slots are filled, unless it is asked otherwise") {
   auto has = [](const char* text, const char* word) {
     auto read = read_mpiexec(blank_separated(text), variable);
     REQUIRE(read);
@@ -120,6 +121,9 @@ TEST_CASE("mpiexec: input is rank 0's, and a failure ends the job, unless it is 
 }
 
 TEST_CASE("mpiexec: several programs are an option multi-prog, in which % is escaped") {
+  CHECK(has("-n 2 -map-by slot a", "--tasks-per-node=slots"));
+  CHECK_FALSE(has("-n 2 -map-by node a", "--tasks-per-node=slots"));
+  CHECK_FALSE(has("-host n0 a : -host n1 b", "--tasks-per-node=slots"));
   CHECK(words("-n 2 a %t : -wdir /x -env A 1 b") ==
         "--ntasks=3 --setopt=multi-prog=[{\"command\":[\"a\",\"%%t\"],\"ranks\":\"0-1\"},"
         "{\"command\":[\"b\"],\"cwd\":\"/x\",\"environment\":{\"A\":\"1\"},\"ranks\":\"2\"}] -- a %t");
