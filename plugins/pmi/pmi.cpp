@@ -112,6 +112,7 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
                                 [this](const std::string& line) { log(host_, *this, Level::warn, "{}", line); }));
     }
     if (options_.on()) open_group();
+    if (!options_.on() && !options_.pmix && options_.others.empty()) leave_alone(host_.environment());
     if (options_.on() || options_.pmix) separate_segments(host_);
     if (options_.on() || options_.pmix)
       spawns_.emplace(host_, *this, options_, names_, quota_, *parts_, port_.get()).begin(start_, has_others_);

@@ -247,6 +247,15 @@ void name_library(job::Environment& environment, bool is_first) {
                   fmt::format("{}{}{}", path.substr(0, path.rfind('/')), before.empty() ? "" : ":", before));
 }
 
+// By FLUX_JOB_ID Open MPI 4 takes PMI for there, of which its mpirun crashes, and a process alone ends.
+void leave_alone(job::Environment& environment) {
+  for (auto [name, value] : {std::pair{"OMPI_MCA_pmix", "^flux"},
+                             {"OMPI_MCA_schizo", "^flux"},
+                             {"OMPI_MCA_ess_singleton_isolated", "1"}}) {
+    if (!environment.get(name)) environment.set(name, value);
+  }
+}
+
 void separate_segments(plugin::Host& host) {
   const job::Job& job = host.job();
   // Made-up nodes have other names, and are all on this host.

@@ -132,6 +132,9 @@ void name_library(job::Environment& environment, bool is_first);
 // Open MPI names its segments of shared memory by host, job and local rank. The names of two shells of a host would
 // collide, so each shell's segments are in its own directory. Called in shell.init, once that directory is there.
 void separate_segments(plugin::Host& host);
+
+// For tasks that get no PMI, unless the job has it otherwise.
+void leave_alone(job::Environment& environment);
 // As mpirun does it: ranks that share cores yield them to each other where they would spin.
 void let_yield(plugin::Host& host, task::Command& command);
 // The leader warns about those of `names` that are no interface, and that no plugin has.

@@ -305,6 +305,8 @@ constexpr std::string_view kDropped[] = {
     "OMPI_FILE_LOCATION",
     "OMPI_MCA_ess*",
     "OMPI_MCA_orte_*",
+    "OMPI_MCA_pmix",
+    "OMPI_MCA_schizo",
     "PRTE_MCA_*",
     "PALS_*",
 };

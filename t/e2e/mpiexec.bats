@@ -150,6 +150,22 @@ END
   [ "$status" -eq 0 ] && [[ $output == *"task 1: cpus: "* ]] || { echo "$output"; return 1; }
 }
 
+@test "tasks that start MPI themselves: by nacre's mpirun, and without PMI by the others" {
+  local mpi
+  for mpi in mpich openmpi; do
+    run mpirun -n 2 sh -c "mpirun -n 2 $programs/hello.$mpi"
+    [ "$status" -eq 0 ] && [ "$(grep -c "of 2" <<<"$output")" -eq 4 ] || { echo "$mpi: $status: $output"; return 1; }
+    run "$NACRE_BUILD_DIR/nacre" run -n 2 -o pmi=off "$programs/hello.$mpi"
+    [ "$status" -eq 0 ] && [ "$(grep -c "0 of 1" <<<"$output")" -eq 2 ] || { echo "$mpi: $status: $output"; return 1; }
+  done
+  run "$NACRE_BUILD_DIR/nacre" run -n 2 -o pmi=off sh -c "mpirun.openmpi --oversubscribe -n 2 $programs/hello.openmpi"
+  [ "$status" -eq 0 ] && [ "$(grep -c "of 2" <<<"$output")" -eq 4 ] || { echo "$status: $output"; return 1; }
+  run "$NACRE_BUILD_DIR/nacre" run -n 2 -o pmi=off sh -c "mpirun -n 2 $programs/hello.openmpi"
+  [ "$status" -eq 0 ] && [ "$(grep -c "of 2" <<<"$output")" -eq 4 ] || { echo "$status: $output"; return 1; }
+  run mpirun -n 2 sh -c "mpiexec.hydra -n 2 $programs/hello.mpich"
+  [ "$status" -eq 0 ] && [ "$(grep -c "of 2" <<<"$output")" -eq 4 ] || { echo "$status: $output"; return 1; }
+}
+
 @test "usage errors name the option and what may be meant; help and version" {
   run mpiexec -machinfile hosts ./app
   [ "$status" -eq 2 ]
