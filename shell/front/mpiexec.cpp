@@ -4,6 +4,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
@@ -36,6 +38,16 @@ struct MpiProgram {
   std::vector<std::string> command = {};
   std::string directory = {}, path = {}, hosts = {}, soft = {};
   std::vector<Change> environment = {};
+
+  // As Open MPI has it: what PATH does not have is looked for in the directory, too.
+  void look_in_directory() {
+    const bool is_plain = command[0].find('/') == std::string::npos && path.empty();
+    if (!is_plain || is_in_path(command[0])) return;
+    const std::string file = (directory.empty() ? "." : directory) + "/" + command[0];
+    std::error_code failed;
+    if (std::filesystem::is_regular_file(file, failed) && ::access(file.c_str(), X_OK) == 0)
+      command[0].insert(0, "./");
+  }
 };
 
 // What was read so far.
@@ -57,6 +69,13 @@ class Reading {
   void set_input(std::string word) { input_ = std::move(word); }
   void go_on_after_failures() { fails_fast_ = false; }
   void set_agent(std::string name) { agent_ = std::move(name); }
+  // Of this environment tasks have only what is kept, by all such options together.
+  void keep_only(std::string_view names) {
+    if (!kept_) kept_.emplace();
+    for (std::string_view each : split(names, ',')) {
+      if (!each.empty()) kept_->emplace_back(each);
+    }
+  }
   // The option at hand is for one program with other launchers, and here for all tasks.
   void want_one_program() { for_one_program_ = option_; }
 
@@ -88,6 +107,7 @@ class Reading {
   std::vector<MpiProgram> programs_;
   std::vector<Word> words_;
   std::vector<std::string> passed_over_;
+  std::optional<Values> kept_;  // names of variables
   std::string option_, agent_, for_one_program_;
   std::string input_ = "--input-ranks=0";  // as all launchers of MPI have it
   bool fails_fast_ = true;                 // likewise
@@ -206,10 +226,7 @@ Result<void> export_variable(Reading& into, const Values& values) {
 }
 
 Result<void> take_variables_only(Reading& into, const Values& values) {
-  into.add("--env-remove=*");
-  for (std::string_view each : split(values[0], ',')) {
-    if (!each.empty()) into.add(fmt::format("--env={}", each));
-  }
+  into.keep_only(values[0]);
   return {};
 }
 
@@ -219,13 +236,22 @@ Result<void> take_variables_of_program(Reading& into, const Values& values) {
 }
 
 Result<void> take_no_variables(Reading& into, const Values& /*none*/) {
-  into.add("--env-remove=*");
+  into.keep_only("");
   return {};
 }
 
 Result<void> take_no_variables_of_program(Reading& into, const Values& values) {
   into.want_one_program();
   return take_no_variables(into, values);
+}
+
+// "ssh -q", or "ssh : rsh", of which the first is taken.
+Result<void> take_agent(Reading& into, std::string_view text) {
+  const std::vector<std::string> words = TRY(words_of(text.substr(0, text.find(':'))));
+  if (words.empty()) return invalid("expected a command that is called as ssh is");
+  into.add("--agent=" + words[0]);
+  for (std::size_t i = 1; i < words.size(); ++i) into.add("--agent-arg=" + words[i]);
+  return {};
 }
 
 Result<void> set_mca(Reading& into, std::string_view prefix, const Values& values) {
@@ -244,19 +270,17 @@ Result<void> take_mca(Reading& into, const Values& values) { return set_mca(into
 Result<void> take_prte_mca(Reading& into, const Values& values) { return set_mca(into, "PRTE_MCA_", values); }
 Result<void> take_pmix_mca(Reading& into, const Values& values) { return set_mca(into, "PMIX_MCA_", values); }
 
-// A policy and what modifies it, as in "core:overload-allowed".
-Result<void> take_binding(Reading& into, const Values& values) {
-// "ssh -q", or "ssh : rsh", of which the first is taken.
-Result<void> take_agent(Reading& into, std::string_view text) {
-  const std::vector<std::string> words = TRY(words_of(text.substr(0, text.find(':'))));
-  if (words.empty()) return invalid("expected a command that is called as ssh is");
-  into.add("--agent=" + words[0]);
-  for (std::size_t i = 1; i < words.size(); ++i) into.add("--agent-arg=" + words[i]);
-  return {};
+template <std::size_t kSize>
+bool is_one_of(const std::array<std::string_view, kSize>& known, std::string_view text) {
+  return std::find(known.begin(), known.end(), text) != known.end();
 }
 
+// A policy and what modifies it, as in "core:overload-allowed".
+Result<void> take_binding(Reading& into, const Values& values) {
+  static constexpr std::array<std::string_view, 6> kModifiers{"",         "overload-allowed", "no-overload",
+                                                              "overload", "if-supported",     "report"};
   const std::string policy = lower(std::string_view(values[0]).substr(0, values[0].find(':')));
-  const std::string rest = values[0].substr(std::min(values[0].size(), policy.size() + 1));
+  const std::string rest = lower(std::string_view(values[0]).substr(std::min(values[0].size(), policy.size() + 1)));
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kUnits{{{"none", "none"},
                                                                                          {"machine", "none"},
                                                                                          {"hwthread", "thread"},
@@ -273,7 +297,36 @@ Result<void> take_agent(Reading& into, std::string_view text) {
         fmt::format("expected none, hwthread, core, l3cache, numa or socket, got {}", in_quotes(values[0])));
   if (parse_u64(rest))
     return invalid(fmt::format("{}: -cpus-per-rank {} gives each task so many cores", values[0], rest));
+  if (!is_one_of(kModifiers, rest))
+    return invalid(fmt::format("expected overload-allowed behind the colon, or nothing, got {}", in_quotes(rest)));
   into.add(fmt::format("--cpu-bind={}", unit->second));
+  return {};
+}
+
+// Of a node's parts in turn, or of its cores: which of its tasks is where matters to what binds them only.
+Result<void> check_order(const std::string& policy) {
+  static constexpr std::array<std::string_view, 16> kOrders{
+      "",        "slot",    "fill",    "span", "rr",     "none",    "machine", "board",
+      "l1cache", "l2cache", "l3cache", "numa", "socket", "package", "core",    "hwthread"};
+  if (is_one_of(kOrders, policy)) return {};
+  return invalid(fmt::format("expected slot, node, ppr:N:node, or core, numa, socket and the like, got {}",
+                             in_quotes(policy)));
+}
+
+Result<void> take_modifier(Reading& into, const std::string& modifier) {
+  static constexpr std::array<std::string_view, 8> kWithoutMeaning{
+      "", "span", "nooversubscribe", "hwtcpus", "corecpus", "inherit", "noinherit", "display"};
+  if (modifier == "oversubscribe") {
+    into.add("--oversubscribe");
+  } else if (modifier == "donotlaunch") {
+    into.add("--explain");
+  } else if (modifier.starts_with("pe=")) {
+    into.add(fmt::format("--cores-per-task={}", TRY(count(modifier.substr(3)))));
+  } else if (modifier == "nolocal") {
+    return invalid("nolocal: name the other hosts by -host");
+  } else if (!is_one_of(kWithoutMeaning, modifier)) {
+    return invalid(fmt::format("expected PE=N or OVERSUBSCRIBE behind the colon, got {}", in_quotes(modifier)));
+  }
   return {};
 }
 
@@ -291,21 +344,19 @@ Result<void> take_mapping(Reading& into, const Values& values) {
     into.add("--taskmap=cyclic");
   } else if (policy == "seq" || policy == "rankfile" || policy == "dist" || policy == "mindist") {
     return invalid(fmt::format("{} is not known: --taskmap of nacre run says which task is on which node", policy));
+  } else {
+    CHECK_OK(check_order(policy));
   }
-  for (; next < parts.size(); ++next) {
-    const std::string modifier = lower(parts[next]);
-    if (modifier == "oversubscribe")
-      into.add("--oversubscribe");
-    else if (modifier.starts_with("pe="))
-      into.add(fmt::format("--cores-per-task={}", TRY(count(modifier.substr(3)))));
-    else if (modifier == "nolocal")
-      return invalid("nolocal: name the other hosts by -host");
-  }
+  for (; next < parts.size(); ++next) CHECK_OK(take_modifier(into, lower(parts[next])));
   return {};
 }
 
+Result<void> take_ppr(Reading& into, const Values& values) { return take_mapping(into, {"ppr:" + values[0]}); }
+
 Result<void> take_ranking(Reading& into, const Values& values) {
-  if (lower(values[0]) == "node") into.add("--taskmap=cyclic");
+  const std::string policy = lower(std::string_view(values[0]).substr(0, values[0].find(':')));
+  if (policy != "node") return check_order(policy);
+  into.add("--taskmap=cyclic");
   return {};
 }
 
@@ -435,6 +486,16 @@ Result<void> go_on_after_failures(Reading& into, const Values& /*none*/) {
   return {};
 }
 
+// Of Open MPI 5: "ulfm", "mpi", which are one.
+Result<void> take_fault_tolerance(Reading& into, const Values& values) {
+  const std::string kind = lower(values[0]);
+  if (kind == "no") return {};
+  if (kind != "ulfm" && kind != "mpi")
+    return invalid(fmt::format("expected ulfm, mpi or no, got {}", in_quotes(values[0])));
+  into.add(set_rule("OMPI_MCA_mpi_ft_enable", "true"));
+  return go_on_after_failures(into, values);
+}
+
 Result<void> take_programs(Reading& into, const Values& values) { return into.take_file(values[0]); }
 
 Result<void> ask_help(Reading& into, const Values& /*none*/) {
@@ -483,7 +544,9 @@ constexpr MpiOption kOptionsOfTasks[] = {
     {"bynode rr", "", "--taskmap=cyclic"},
     {"byslot bycore", "", "-"},
     {"oversubscribe", "", "--oversubscribe", "More tasks than cores may be on a node"},
-    {"nooversubscribe use-hwthread-cpus topolib", "", ""},
+    {"ppr", "N:node", "", "", take_ppr},
+    {"topolib", "X", ""},
+    {"nooversubscribe use-hwthread-cpus", "", ""},
     {"report-bindings", "", "--setopt=cpu-affinity.verbose=true", "Print what each task is bound to"},
     {"rankfile rf", "FILE",
      "!its slots are cores as Open MPI counts them on each node, which nacre does not know before it is there: "
@@ -502,8 +565,13 @@ constexpr MpiOption kOptionsOfHosts[] = {
     {"launcher bootstrap", "NAME", "", "What starts tasks elsewhere: ssh, rsh, slurm, fork", take_launcher},
     {"launcher-exec bootstrap-exec", "CMD", "--agent=%", "The same, a command that is called as ssh is"},
     {"nolocal skip-launch-node", "", "!name the other hosts: -host"},
-    {"rmk iface localhost nameserver ckpointlib ckpoint-prefix demux launch-agent personality prefix", "X", ""},
-    {"noprefix novm order-nodes enable-x disable-x disable-hostname-propagation pmi-port leave-session-attached "
+    {"rmk iface localhost nameserver ckpointlib ckpoint-prefix demux launch-agent personality prefix order-nodes "
+     "max-vm-size cartofile cf tmpdir keepalive spawn-timeout forward-signals gpu-support memory-alloc-kinds",
+     "X", ""},
+    {"ompi-server hnp", "URI", "!ports and names are found within the job: nacre-pmi(7)"},
+    {"dvm", "", "!nacre has no daemons: each job starts its own shells"},
+    {"noprefix novm set-sid no-ready-msg enable-x disable-x disable-hostname-propagation pmi-port "
+     "leave-session-attached "
      "do-not-resolve use-regexp fwd-mpirun-port enable-instant-on-support",
      "", ""},
 };
@@ -520,10 +588,13 @@ constexpr MpiOption kOptionsOfEnvironment[] = {
     {"mca gmca", "NAME VALUE", "", "Set a parameter of Open MPI", take_mca},
     {"prtemca", "NAME VALUE", "", "", take_prte_mca},
     {"pmixmca gpmixmca", "NAME VALUE", "", "", take_pmix_mca},
+    {"unset-env", "NAME", "--env-remove=%"},
     {"wdir wd", "DIR", "", "The program's directory (default: this one)", take_directory},
     {"path", "DIRS", "", "Where the program is looked for: /a:/b", take_path},
     {"am tune", "FILE", "!-mca sets parameters of Open MPI, one by one"},
+    {"index-argv-by-rank", "", "!sh -c 'exec app.$PMI_RANK' starts a program by its rank"},
     {"preload-binary s", "", "!programs are taken along by -o stage-in of nacre run"},
+    {"set-cwd-to-session-dir", "", "!-wdir names a directory; NACRE_JOB_TMPDIR is the job's own"},
     {"preload-files", "FILES", "!files are taken along by -o stage-in of nacre run"},
 };
 
@@ -532,11 +603,12 @@ constexpr MpiOption kOptionsOfStreams[] = {
     {"l prepend-rank tag-output", "", "--label-io", "Put the task's rank before each line"},
     {"outfile-pattern", "FILE", "", "Standard output to FILE: %r is the rank, %h the host", take_output_pattern},
     {"errfile-pattern", "FILE", "", "Standard error, likewise", take_error_pattern},
-    {"output-filename", "DIR", "", "Both, to DIR/1/rank.N/stdout and stderr", take_output_folder},
+    {"output-filename output-directory", "DIR", "", "Both, to DIR/1/rank.N/stdout and stderr", take_output_folder},
     {"output", "HOW", "", "As Open MPI 5 has it: tag, timestamp, dir=DIR", take_output},
     {"stream-buffering", "N", "", "", take_buffering},
     {"prepend-pattern", "TEXT", "", "Put TEXT before each line: %r is the rank, %h the host", take_label_pattern},
     {"timestamp-output", "", "--setopt=output.stdout.timestamps=iso", "Put the time before each line"},
+    {"xml-file", "FILE", "!--format=json of nacre run has the rank, the stream and the time of each line"},
     {"xml", "", "!--format=json of nacre run has the rank, the stream and the time of each line"},
     {"merge-stderr-to-stdout", "", "!2>&1 behind mpiexec does that"},
     {"xterm", "RANKS", "!--pty=RANKS of nacre run gives tasks terminals"},
@@ -544,8 +616,9 @@ constexpr MpiOption kOptionsOfStreams[] = {
 
 constexpr MpiOption kOptionsOfRest[] = {
     {"timeout", "SECONDS", "", "End the job after so many seconds, also by MPIEXEC_TIMEOUT", take_timeout},
-    {"disable-auto-cleanup enable-recovery", "", "", "Go on when tasks fail, or nodes are lost",
+    {"disable-auto-cleanup enable-recovery continuous", "", "", "Go on when tasks fail, or nodes are lost",
      go_on_after_failures},
+    {"with-ft", "ulfm", "", "", take_fault_tolerance},
     {"enable-auto-cleanup disable-recovery", "", "-"},
     {"setopt", "NAME=VALUE", "--setopt=%", "An option of the shell, as -o of nacre run; pmi=pmix: see mpiexec(1)"},
     {"max-restarts", "N", "--restart=on-failure,max=%", "Start tasks again that fail"},
@@ -555,9 +628,10 @@ constexpr MpiOption kOptionsOfRest[] = {
     {"quiet q", "", "--quiet", "Print nothing but warnings and errors"},
     {"debug tv debugger", "", "!gdb: nacre exec -r RANK gdb -p PID; or --wrap='gdb -batch' of nacre run"},
     {"file", "FILE", "!-configfile FILE has programs with their options"},
-    {"display-map display-allocation display-devel-map display-topo print-rank-map print-all-exitcodes "
+    {"display-map display-allocation display-devel-map display-devel-allocation display-diffable-map display-topo "
+     "print-rank-map print-all-exitcodes "
      "show-progress "
-     "debug-daemons debug-devel d output-proctable profile report-state-on-timeout "
+     "debug-daemons debug-daemons-file debug-devel d output-proctable profile report-state-on-timeout "
      "get-stack-traces report-child-jobs-separately",
      "", ""},
     {"report-pid report-uri report-events display runtime-options", "X", "", ""},
@@ -668,6 +742,7 @@ Result<void> Reading::read() {
     if (!program().soft.empty()) program().tasks = TRY(in("-soft", largest_of(program().soft, program().tasks)));
     if (program().command.empty() || program().command[0].empty())
       return invalid("expected a program, as in: mpiexec -n 4 ./app");
+    program().look_in_directory();
     if (ends && left_.empty()) return invalid("expected a program behind the last ':'");
   } while (!left_.empty());
   if (programs_.size() > 1 && !for_one_program_.empty())
@@ -813,7 +888,10 @@ Result<std::vector<std::string>> Reading::words(const Variable& variable) {
     add(fmt::format("--time-limit={}s", TRY(in("MPIEXEC_TIMEOUT", count(*seconds)))));
   if (!input_.empty()) add(input_);
   if (fails_fast_) add("--fail-fast");
+  if (!has_word("--tasks-per-node=") && !has_word("--taskmap=")) add("--tasks-per-node=slots");
   std::vector<std::string> out;
+  if (kept_) out.emplace_back("--env-remove=*");
+  for (const std::string& each : kept_.value_or(Values())) out.push_back("--env=" + each);
   for (Word& each : words_) out.push_back(std::move(each.text));
   out.emplace_back("--");
   out.insert(out.end(), programs_[0].command.begin(), programs_[0].command.end());
@@ -878,4 +956,3 @@ std::string mpiexec_help(std::string_view program) {
 }
 
 }  // namespace nacre::front
-  if (!has_word("--tasks-per-node=") && !has_word("--taskmap=")) add("--tasks-per-node=slots");

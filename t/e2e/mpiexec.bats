@@ -182,6 +182,59 @@ END
   run -127 mpiexec -n 2 ./no-such-program
 }
 
+# takes OPTION VALUE...: what stands behind these words is read; or the option is refused, by its name.
+takes() {
+  run mpiexec "$@" --version
+  [[ $output == "mpiexec (nacre) "* ]] || [[ $status -eq 2 && $output == "mpiexec: $1: "* ]] ||
+    { echo "$*: exit code $status: $output"; return 1; }
+}
+
+# bats test_tags=long
+@test "each option of Open MPI's mpirun is known, with as many words behind it" {
+  local names count name values seen=0
+  mpirun.openmpi --help full | sed -nE 's/^ *(-[^ ]+)(( <arg[0-9]>)*)( .*)?$/\1\2/p' >options
+  while read -r names values; do
+    values=${values//<arg?>/1}
+    for name in ${names//|/ }; do
+      [[ $name != -h && $name != --help && $name != -V && $name != *-version ]] || continue
+      # shellcheck disable=SC2086 # words
+      takes "$name" $values
+      seen=$((seen + 1))
+    done
+  done <options
+  ((seen > 100)) || { echo "$seen options"; return 1; }
+}
+
+# Hydra does not say how many words an option has; it is asked.
+# bats test_tags=long
+@test "each option of Hydra's mpiexec is known, with as many words behind it" {
+  local name values seen=0
+  echo localhost >hosts
+  local -A values_of=([-genv]="A 1" [-env]="A 1" [-f]=hosts [-hosts]=localhost [-wdir]=. [-launcher]=fork [-rmk]=user [-topolib]=hwloc
+    [-bind-to]=core [-map-by]=core [-demux]=poll [-iface]=lo [-order-nodes]=UP [-prepend-pattern]=%r [-outfile-pattern]=o.%r [-errfile-pattern]=e.%r)
+  goes() { timeout 10 mpiexec.hydra "$@" -n 1 sh -c 'echo ok >ran' </dev/null >/dev/null 2>&1 && rm ran 2>/dev/null; }
+  while read -r name; do
+    values=${values_of[$name]-1}
+    # shellcheck disable=SC2086 # words
+    if goes "$name"; then values=''; elif ! goes "$name" $values; then continue; fi
+    # shellcheck disable=SC2086
+    takes "$name" $values
+    seen=$((seen + 1))
+  done < <(mpiexec.hydra --help | sed -nE 's/^ +(-[^ {/]+)(\/-| |$).*/\1/p; s/^ +-[^ ]+\/(-[^ ]+) .*/\1/p')
+  ((seen > 25)) || { echo "$seen options"; return 1; }
+}
+
+@test "a program that PATH does not have is found in the directory, as by Open MPI; arguments are what they are" {
+  printf '#!/bin/sh\necho "$*"\n' >a.out
+  chmod +x a.out
+  run mpirun -n 1 a.out ::: x :::: {}
+  says 0 "::: x :::: {}"
+  run mpirun -n 1 a.out ::: x : -n 1 -wdir "$work" a.out :::
+  [ "$(sort <<<"$output")" = $':::\n::: x' ]
+  run mpiexec -genv A 1 -genvlist B,PATH -n 1 /usr/bin/env
+  [[ $output == *A=1* && $output != *HOME=* ]]
+}
+
 @test "CMake's FindMPI takes it, and so does the ctest of a project" {
   cp "$BATS_TEST_DIRNAME/mpi/allreduce.c" "$BATS_TEST_DIRNAME/mpi/check.h" .
   cat >CMakeLists.txt <<'END'
@@ -198,4 +251,29 @@ END
   cmake --build build >log || { cat log; return 1; }
   run ctest --test-dir build --verbose
   [ "$status" -eq 0 ] && [[ $output == *"allreduce ok, 3 ranks"* ]] || { echo "$output"; return 1; }
+}
+
+# bats test_tags=long
+@test "ctest of a project with find_package(MPI), of MPICH and of Open MPI, with 64 ranks on fewer cores" {
+  cp "$BATS_TEST_DIRNAME/mpi/allreduce.c" "$BATS_TEST_DIRNAME/mpi/check.h" .
+  cat >CMakeLists.txt <<'END'
+cmake_minimum_required(VERSION 3.20)
+project(uses_mpi C)
+find_package(MPI REQUIRED)
+enable_testing()
+add_executable(app allreduce.c)
+target_link_libraries(app MPI::MPI_C)
+foreach(ranks 1 3 64)
+  add_test(NAME app.${ranks} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} ${MPIEXEC_PREFLAGS} $<TARGET_FILE:app> ${MPIEXEC_POSTFLAGS})
+endforeach()
+END
+  local mpi
+  for mpi in mpich openmpi; do
+    cmake -B "$mpi" -DMPI_C_COMPILER=mpicc.$mpi . >log || { cat log; return 1; }
+    grep -qx "MPIEXEC_EXECUTABLE:FILEPATH=$NACRE_BUILD_DIR/mpi/mpiexec" "$mpi/CMakeCache.txt" || { grep MPIEXEC "$mpi/CMakeCache.txt"; return 1; }
+    cmake --build "$mpi" >log || { cat log; return 1; }
+    ldd "$mpi/app" | grep -q "lib${mpi/openmpi/mpi}.so"
+    run ctest --test-dir "$mpi" --verbose
+    [ "$status" -eq 0 ] && [[ $output == *"allreduce ok, 64 ranks"* ]] || { echo "$mpi: $output"; return 1; }
+  done
 }

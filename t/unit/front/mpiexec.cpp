@@ -63,16 +63,20 @@ TEST_CASE("mpiexec: what one program is given") {
       {"-genv A $x a", "--env=A=$$x -- a"},
       {"-genv A=1 -env B=x=y --genv=C=3 -genv D 4 a", "--env=A=1 --env=C=3 --env=D=4 --env=B=x=y -- a"},
       {"-genvlist A,B a", "--env-remove=* --env=A --env=B -- a"},
+      {"-genv A 1 -genvnone -mca b 1 a", "--env-remove=* --env=A=1 --env=OMPI_MCA_b=1 -- a"},
+      {"-genvlist A -x C=1 -genvlist B a", "--env-remove=* --env=A --env=B --env=C=1 -- a"},
       {"-genvnone a", "--env-remove=* -- a"},
       {"-genvall a", "-- a"},
       {"--mca btl self,tcp a", "--env=OMPI_MCA_btl=self,tcp -- a"},
       {"--mca plm_rsh_agent rsh a", "--agent=rsh -- a"},
+      {"--mca plm_rsh_agent=ssh:rsh --mca plm_rsh_args -oUser=me a", "--agent=ssh --agent-arg=-oUser=me -- a"},
       {"--prtemca x 1 -pmixmca y 2 a", "--env=PRTE_MCA_x=1 --env=PMIX_MCA_y=2 -- a"},
       {"-bind-to core:overload-allowed a", "--cpu-bind=core -- a"},
       {"-bind-to socket a", "--cpu-bind=package -- a"},
-      {"--mca plm_rsh_agent=ssh:rsh --mca plm_rsh_args -oUser=me a", "--agent=ssh --agent-arg=-oUser=me -- a"},
       {"-map-by ppr:2:node:PE=3:OVERSUBSCRIBE a", "--tasks-per-node=2 --cores-per-task=3 --oversubscribe -- a"},
       {"-map-by node -rank-by slot a", "--taskmap=cyclic -- a"},
+      {"-map-by socket:SPAN -rank-by core a", "-- a"},
+      {"-ppr 2:node -map-by slot:DONOTLAUNCH a", "--tasks-per-node=2 --explain -- a"},
       {"-map-by node --rank-by=node -bynode a", "--taskmap=cyclic -- a"},
       {"-npernode 2 --map-by=ppr:3:node a", "-npernode and --map-by contradict each other: give one of them"},
       {"-bind-to core -bind-to none a", "-bind-to and -bind-to contradict each other: give one of them"},
@@ -100,6 +104,9 @@ TEST_CASE("mpiexec: what one program is given") {
       {"-l -q -v a", "--label-io --quiet --verbose -- a"},
       {"-max-restarts 2 a", "--restart=on-failure,max=2 -- a"},
       {"--allow-run-as-root -iface lo a", "-- a"},
+      {"--with-ft ulfm --unset-env A a",
+       "--env=OMPI_MCA_mpi_ft_enable=true --setopt=fault-tolerance --env-remove=A -- a"},
+      {"-topolib hwloc -order-nodes UP a", "-- a"},
   };
   for (const auto& [given, expected] : all) CHECK(words(given) == expected);
 }
@@ -113,6 +120,9 @@ TEST_CASE(
   };
   CHECK(has("a", "--input-ranks=0"));
   CHECK(has("a", "--fail-fast"));
+  CHECK(has("-n 2 -map-by slot a", "--tasks-per-node=slots"));
+  CHECK_FALSE(has("-n 2 -map-by node a", "--tasks-per-node=slots"));
+  CHECK_FALSE(has("-host n0 a : -host n1 b", "--tasks-per-node=slots"));
   CHECK(has("-stdin 3 a", "--input-ranks=3"));
   CHECK(has("-stdin none a", "--input=/dev/null"));
   CHECK_FALSE(has("-stdin all a", "--input-ranks=0"));
@@ -121,9 +131,6 @@ TEST_CASE(
 }
 
 TEST_CASE("mpiexec: several programs are an option multi-prog, in which % is escaped") {
-  CHECK(has("-n 2 -map-by slot a", "--tasks-per-node=slots"));
-  CHECK_FALSE(has("-n 2 -map-by node a", "--tasks-per-node=slots"));
-  CHECK_FALSE(has("-host n0 a : -host n1 b", "--tasks-per-node=slots"));
   CHECK(words("-n 2 a %t : -wdir /x -env A 1 b") ==
         "--ntasks=3 --setopt=multi-prog=[{\"command\":[\"a\",\"%%t\"],\"ranks\":\"0-1\"},"
         "{\"command\":[\"b\"],\"cwd\":\"/x\",\"environment\":{\"A\":\"1\"},\"ranks\":\"2\"}] -- a %t");
@@ -150,6 +157,20 @@ TEST_CASE("mpiexec: hosts of the first program are for all, or each has its own"
         "-host: either the first program has hosts, which are for all then, or each has");
 }
 
+TEST_CASE("mpiexec: a program that PATH does not have may be in its directory") {
+  const kit::TemporaryFolder folder;
+  const std::string file = folder.file("no-such-program.out", "");
+  const std::string here = "-wdir " + folder.path("");
+  CHECK(words(here + " no-such-program.out").ends_with("-- no-such-program.out"));
+  std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  CHECK(words(here + " no-such-program.out").ends_with("-- ./no-such-program.out"));
+  CHECK(words(here + " no-such-program.out : no-such-program.out").find("[\"no-such-program.out\"]") !=
+        std::string::npos);
+  std::filesystem::create_directory(folder.path("folder"));
+  CHECK(words(here + " folder").ends_with("-- folder"));
+  CHECK(words(here + " sh").ends_with("-- sh"));
+}
+
 TEST_CASE("mpiexec: a file has programs, and what stands before it is for all of them") {
   const kit::TemporaryFolder folder;
   const std::string file = folder.file("programs", "# two\n-n 1 a 'b c'\n\n  -n 2 d\n");
@@ -172,6 +193,12 @@ TEST_CASE("mpiexec: what is wrong is named, with what may be meant") {
       {"-env =1 2 a", "-env: expected the name of a variable, got '=1'"},
       {"-bind-to board a", "-bind-to: expected none, hwthread, core, l3cache, numa or socket, got 'board'"},
       {"-bind-to core:2 a", "-bind-to: core:2: -cpus-per-rank 2 gives each task so many cores"},
+      {"-bind-to core:overlod a",
+       "-bind-to: expected overload-allowed behind the colon, or nothing, got 'overlod'"},
+      {"-map-by nod a", "-map-by: expected slot, node, ppr:N:node, or core, numa, socket and the like, got 'nod'"},
+      {"-rank-by nod a",
+       "-rank-by: expected slot, node, ppr:N:node, or core, numa, socket and the like, got 'nod'"},
+      {"-map-by node:PF=2 a", "-map-by: expected PE=N or OVERSUBSCRIBE behind the colon, got 'pf=2'"},
       {"-map-by ppr:1:socket a",
        "-map-by: expected ppr:N:node, got ppr:1:socket: tasks are counted for each node only"},
       {"-rankfile f a",
