@@ -466,6 +466,11 @@ class NodeContainer : Noncopyable {
     if (started) sweep_ = *std::move(started);
   }
 
+  // For a podman that hangs before there is a container. What it leaves the next job removes.
+  void kill(int signum) {
+    if (runs()) static_cast<void>(run_->kill(signum));
+  }
+
   [[nodiscard]] bool runs() const { return run_ != nullptr && !run_->exited(); }
   [[nodiscard]] bool is_ready() const { return is_ready_; }
   // The container that tasks enter, once it is ready with podman; without variables and directory.
@@ -657,6 +662,7 @@ using job::ContainerRuntime;
 constexpr ContainerRuntime kRuntimes[] = {ContainerRuntime::podman, ContainerRuntime::apptainer,
                                           ContainerRuntime::enroot, ContainerRuntime::docker};
 constexpr event::Seconds kMostRemoval{10};
+constexpr event::Seconds kMostEnd{1};  // from SIGTERM to SIGKILL
 constexpr event::Seconds kBeforeSweep{2};
 constexpr std::size_t kBitsOfWord = sizeof(unsigned long) * CHAR_BIT;
 constexpr const char* kSharedMemory = "/dev/shm";
@@ -846,12 +852,21 @@ class ContainerPlugin final : public plugin::Plugin {
   void end_now() {
     end();
     if (!container_ || !container_->runs() || host_.loop().running()) return;
+    if (has_gone_within(kMostRemoval)) return;
+    if (container_->is_ready())
+      return log(host_, *this, Level::warn, "{}: podman has not removed the container yet", host_name());
+    log(host_, *this, Level::warn, "{}: podman hangs, and is killed", host_name());
+    container_->kill(SIGTERM);
+    if (!has_gone_within(kMostEnd)) container_->kill(SIGKILL);
+  }
+
+  bool has_gone_within(event::Seconds time) {
     bool is_late = false;
     auto timer = event::Timer::create(host_.loop(), [&is_late] { is_late = true; });
-    if (!timer) return;
-    timer->start_grace(kMostRemoval);
+    if (!timer) return false;
+    timer->start_grace(time);
     host_.loop().run_until([&] { return is_late || !container_->runs(); });
-    if (is_late) log(host_, *this, Level::warn, "{}: podman has not removed the container yet", host_name());
+    return !container_->runs();
   }
 
   void gone() {

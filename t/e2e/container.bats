@@ -155,6 +155,21 @@ nothing_is_left() {
 }
 
 # bats test_tags=long
+@test "a podman that hangs at the start ends with the job" {
+  mkdir bin
+  printf '#!/bin/sh\ntrap "" TERM\n: >begun\nwhile :; do sleep 43.25; done\n' >bin/podman
+  chmod +x bin/podman
+  PATH=$PWD/bin:$PATH "$NACRE_BUILD_DIR/nacre" run --container=nacre-test true 2>err &
+  wait_until 30 test -e begun
+  kill -TERM $!
+  wait $! || status=$?
+  [ "$status" -eq 143 ]
+  grep "podman hangs, and is killed" err
+  run ! pgrep -u "$UID" -f "$PWD/bin/podman"
+  run ! pgrep -u "$UID" -fx "sleep 43.25"
+}
+
+# bats test_tags=long
 @test "what is left where all processes of a job are killed the next job removes" {
   in_image sh -c 'echo $$ >pid; sleep 1000' &
   wait_until 30 test -s pid
