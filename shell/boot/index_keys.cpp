@@ -121,6 +121,12 @@ Error interrupted(int signum, std::string_view for_whom) {
   return Error{ECANCELED, fmt::format("ended by {} while it waited for {}", value::signal_name(signum), for_whom)};
 }
 
+// Where it is about the secrets.
+Error with_secret_file(const Error& why, std::string_view file) {
+  if (why.message.find("secret") == std::string::npos) return why;
+  return Error{why.code, fmt::format("{} (the secret of this one is that of {})", why.message, file)};
+}
+
 // ---- who comes to shell 0 ------------------------------------------------------------------
 
 Result<void> check_place(const IndexHello& hello, const Pod& pod) {
@@ -249,7 +255,7 @@ class Door {
   // Other programs that only look whether the port is open are nobody's concern.
   void note_refused(const Error& why) {
     if (why.code != EACCES || !callbacks_.on_turned_away) return;
-    callbacks_.on_turned_away(fmt::format("{} (here it is that of {})", why.message, secret_file_));
+    callbacks_.on_turned_away(with_secret_file(why, secret_file_).message);
   }
 
   Callbacks callbacks_;
@@ -288,9 +294,7 @@ class Caller {
                                                 [&done](auto result) { done.emplace(std::move(result)); }));
     waiting_.wait([&] { return done || (stop && stop()); });
     if (!done) return Error{EAGAIN, "no connection"};
-    if (!*done && done->error().code == EACCES)
-      return Error{EACCES,
-                   fmt::format("{} (the secret of this one is that of {})", done->error().message, secret_file_)};
+    if (!*done && done->error().code == EACCES) return with_secret_file(done->error(), secret_file_);
     link_ = TRY(*std::move(done));
     closed_ = false;
     transport::Link::Callbacks events;

@@ -170,6 +170,19 @@ s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.
   said 0 1 "--boot=index: port $NACRE_PORT is taken on this host" "index 0" "NACRE_PORT gives"
 }
 
+@test "what speaks no TLS at the port is told once, and no hindrance" {
+  make_group
+  in_pod 0 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" echo ok &
+  talks() { { echo "GET / HTTP/1.0" >"/dev/tcp/127.0.0.1/$NACRE_PORT"; } 2>/dev/null && grep -q "turned away" said.0.err; }
+  wait_until talks
+  in_pod 2 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" echo ok &
+  in_pod 1 "$NACRE_BUILD_DIR/nacre" run --shell="$NACRE_SHELL" echo ok
+  wait_for_jobs || :
+  [ "$(codes)" = "0 0 0 " ]
+  [ "$(cat said.0)" = $'ok\nok\nok' ]
+  grep "nacre-shell\[0\]: turned away: 127.0.0.1:[0-9]*: does not speak TLS: is it a shell of this job?$" said.0.err
+}
+
 @test "pods that never come: after the time a line at each of those that wait" {
   make_group
   export NACRE_TIMEOUT=2
