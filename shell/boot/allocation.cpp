@@ -115,8 +115,20 @@ Result<void> take_host(std::string_view text, Gathering& into) {
   return into.add(text.substr(0, colon), TRY(slots_of(text.substr(colon + 1))));
 }
 
+// "slots = 4" is "slots=4".
+std::string without_blanks_at_equals(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::size_t next = text.find_first_not_of(" \t", i);
+    const bool is_blank = next != i;
+    if (!is_blank || !(out.ends_with('=') || (next != std::string_view::npos && text[next] == '='))) out += text[i];
+  }
+  return out;
+}
+
 Result<void> take_users(std::string_view line, Gathering& into) {
-  std::vector<std::string_view> words = words_of(line.substr(0, line.find('#')));
+  const std::string text = without_blanks_at_equals(line.substr(0, line.find('#')));
+  std::vector<std::string_view> words = words_of(text);
   if (words.empty()) return {};
   if (words.size() == 1) return take_host(words[0], into);
   std::uint32_t slots = 0;

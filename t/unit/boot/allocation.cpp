@@ -201,12 +201,13 @@ TEST_CASE("a list of the user's") {
 TEST_CASE("a file of the user's") {
   TemporaryFolder folder;
   std::string path =
-      folder.file("hosts", "# ours\nn0\nn1:4 # fast\n\nn2 slots=2 max_slots=8\nn3\tmax-slots=3\nn0 slots=1\n");
+      folder.file("hosts", "# ours\nn0\nn1:4 # fast\n\nn2 slots=2 max_slots=8\nn3\tmax-slots = 3\nn0 slots =1\n");
   CHECK(shown_hosts(hosts_of_file(path)) == "n0:1 n1:4 n2:2 n3");
   CHECK(hosts_of_file(path)->source == path);
   CHECK(shown_hosts(hosts_of_file(folder.file("nodes", "n0\nn0\nn1\nn1\n"))) == "n0:2 n1:2");
   auto line = [&](const char* text) { return shown_hosts(hosts_of_file(folder.file("bad", text))); };
   std::string front = folder.path("bad") + ": line 1: ";
+  CHECK(line("n0 =4") == front + "'n0=4' is no name of a host");
   CHECK(line("n0 4") == front + "expected slots=N or max_slots=N after the host, got '4'");
   CHECK(line("n0 slots") == front + "expected a number of slots from 1 to 1048576, got ''");
   CHECK(line("n0 max_slots=x") == front + "expected a number of slots from 1 to 1048576, got 'x'");
