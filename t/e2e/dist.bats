@@ -120,6 +120,11 @@ setup() {
   [[ $output == *"It runs here."* ]]
   "$tree/install" "$work/to"
   [ "$("$work/to/bin/nacre" run echo hi)" = hi ]
+  (mkdir elsewhere && cd elsewhere && "$tree/install" below/it && [ "$(below/it/bin/nacre run echo hi)" = hi ]) # from here on
+  [ ! -e "$tree/below" ]
+  run -2 "$tree/install" --help
+  run -2 "$tree/install" ""
+  run -2 "$tree/install" a b
   echo "-- mine" >>"$work/to/etc/nacre/shell/initrc.lua"
   run "$tree/install" "$work/to"
   echo "$output"
