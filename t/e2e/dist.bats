@@ -260,20 +260,38 @@ good = nacre.run("cat", input="text", env=["A=1"], label_io=True, pty=None)
 assert good.check() is good and good.cause is None and good.output == "0: text\n", good
 assert nacre.run(["true"], n=2, local=2, setopt={"cpu-affinity": "off"}).report["job"]["shells"] == 2
 assert nacre.run("sh -c 'kill -9 $$'").code == 137
+assert nacre.run(["sh", "-c", 'echo "$A|$B"'], env={"A": "$HOME", "B": 2}).output == "$HOME|2\n"
 assert nacre.run("./no-such-program").code == 127
+assert nacre.run(["echo", ":", "a", ":::", "b"]).output == ": a ::: b\n"
 for wrong in ({"bogus": 1}, {"local": "x"}):
     try:
         nacre.run("true", **wrong)
         raise AssertionError(wrong)
     except ValueError as error:
         assert str(error).startswith("nacre run: "), error
-assert nacre.run(["echo", ":", "a", ":::", "b"]).output == ": a ::: b\n"
 try:
     nacre.run([])
     raise AssertionError("no command")
 except ValueError:
     pass
 END
+}
+
+@test "the module: an interrupt is the job's, too, which ends in its own way before it is raised" {
+  cat >interrupted.py <<'END'
+import nacre
+try:
+    nacre.run(["sh", "-c", "trap 'sleep 1; echo saved >saved; exit 0' INT; echo >ready; while :; do sleep 0.1; done"])
+except KeyboardInterrupt:
+    print(open("saved").read(), end="")
+END
+  # A background process of bash would ignore SIGINT.
+  env --default-signal=INT "$venv/bin/python" interrupted.py >out 3>&- &
+  local python=$!
+  wait_until test -e ready
+  kill -INT "$python"
+  wait "$python"
+  [ "$(cat out)" = saved ]
 }
 
 @test "the module lists jobs: those that run, and those that have ended" {

@@ -25,6 +25,7 @@ import os
 import platform
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -92,9 +93,10 @@ def run(
     input: what the tasks read from standard input; by default it is empty.
     capture: False: what the tasks write is not returned, but goes where this process writes.
     options: any other option of nacre-run(1), with _ for -: tasks_per_node=8, label_io=True, env=["A=1", "-B"]. True is an
-        option without a value, None and False leave it out, a list repeats it.
+        option without a value, None and False leave it out, a list repeats it. env={"A": "1"} sets variables as they are.
 
-    Raises ValueError for wrong usage of these, and RuntimeError where nacre cannot be run. Not for a job that fails.
+    Raises ValueError for wrong usage of these, and RuntimeError where nacre cannot be run. Not for a job that fails. Ctrl-C
+    (KeyboardInterrupt) is the job's, too: it is raised when the job has ended.
     """
     words = _words(command)
     if not words:
@@ -110,10 +112,7 @@ def run(
         with contextlib.suppress(FileNotFoundError):
             os.unlink(report_file)
         arguments = [program(), "run", *_option_words(options), "--", *words]
-        pipe = subprocess.PIPE if capture else None
-        data = input.encode() if isinstance(input, str) else input
-        given: dict[str, Any] = {"stdin": subprocess.DEVNULL} if data is None else {"input": data}
-        ended = subprocess.run(arguments, stdout=pipe, stderr=pipe, check=False, **given)
+        ended = _run(arguments, input.encode() if isinstance(input, str) else input, capture)
         report = _read(report_file)
     errors = (ended.stderr or b"").decode(errors="replace")
     if ended.returncode == 2 and report is None:
@@ -121,6 +120,22 @@ def run(
     code = ended.returncode if ended.returncode >= 0 else 128 - ended.returncode
     cause = report.get("cause") if report is not None else None
     return Result(code, cause or None, report, (ended.stdout or b"").decode(errors="replace"), errors)
+
+
+def _run(arguments: Sequence[str], data: Optional[bytes], capture: bool) -> subprocess.CompletedProcess[bytes]:
+    pipe = subprocess.PIPE if capture else None
+    interrupt: Optional[KeyboardInterrupt] = None
+    with subprocess.Popen(arguments, stdin=subprocess.DEVNULL if data is None else subprocess.PIPE, stdout=pipe, stderr=pipe) as process:
+        while True:
+            try:
+                out, errors = process.communicate(data if interrupt is None else None)
+                break
+            except KeyboardInterrupt as caught:
+                interrupt = caught
+                process.send_signal(signal.SIGINT)
+    if interrupt is not None:
+        raise interrupt
+    return subprocess.CompletedProcess(arguments, process.returncode, out, errors)
 
 
 def jobs(ended: bool = False) -> list[dict[str, Any]]:
@@ -172,6 +187,8 @@ def _option_words(options: Mapping[str, Any]) -> list[str]:
     words: list[str] = []
     for name, value in options.items():
         option = f"-{name}" if len(name) == 1 else "--" + name.replace("_", "-")
+        if isinstance(value, Mapping):
+            value = [f"{key}={str(each).replace('$', '$$')}" for key, each in value.items()]
         for each in value if isinstance(value, (list, tuple)) else [value]:
             if each is True:
                 words.append(option)
