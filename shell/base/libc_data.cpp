@@ -5,21 +5,22 @@
 // relocation"). What is opened with RTLD_DEEPBIND, as plugins are, would then read the one that libc has left, in
 // which `environ` is null. So the linker is asked for --wrap (shell/CMakeLists.txt): whatever is linked in reads
 // these here, and libc's stay where they are.
+//
+// Of C's headers only, as it is also a part of libraries that are no C++ (etc/cmake/portable.cmake).
 #include <netinet/in.h>
-
-#include "base/usual.hpp"
+#include <stdio.h>
 
 // NOLINTBEGIN: the names are the linker's
 extern "C" {
 extern char** __real_environ;
-extern std::FILE* __real_stdin;
-extern std::FILE* __real_stdout;
-extern std::FILE* __real_stderr;
+extern FILE* __real_stdin;
+extern FILE* __real_stdout;
+extern FILE* __real_stderr;
 
 char** __wrap_environ = nullptr;
-std::FILE* __wrap_stdin = nullptr;
-std::FILE* __wrap_stdout = nullptr;
-std::FILE* __wrap_stderr = nullptr;
+FILE* __wrap_stdin = nullptr;
+FILE* __wrap_stdout = nullptr;
+FILE* __wrap_stderr = nullptr;
 extern const in6_addr __wrap_in6addr_any = {};
 char __wrap___libc_single_threaded = 0;  // never counted upon: a plugin may start a thread
 
