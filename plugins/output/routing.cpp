@@ -70,7 +70,10 @@ Result<void> OutputRouting::open(const value::Idset& ranks) {
   if (has_eventlog && !is_remote()) CHECK_OK(open_eventlog());
   for (io::Stream stream : io::kStreams) {
     if (!is_remote()) CHECK_OK(open_shared(stream));
-    if (of(stream).has(OutputType::file)) CHECK_OK(open_file(stream));
+    if (!of(stream).has(OutputType::file)) continue;
+    CHECK_OK(open_file(stream));
+    if (host_.instance() != nullptr && !shared(stream).file && !is_remote())
+      post_redirect(stream, wanted(), TRY(plugin::render_job_tags(host_.job(), of(stream).path)));
   }
   return {};
 }
@@ -459,7 +462,12 @@ bool OutputRouting::has_passed(const Marks& marks) {
   });
 }
 
+// What an instance's clients print of a stream is one line, however many files it has: open() has posted it.
 void OutputRouting::redirect(io::Stream stream, const value::Idset& ranks, const std::string& path) {
+  if (host_.instance() == nullptr || shared(stream).file) post_redirect(stream, ranks, path);
+}
+
+void OutputRouting::post_redirect(io::Stream stream, const value::Idset& ranks, const std::string& path) {
   if (of(stream).has(OutputType::kvs)) return;
   const bool in_brackets = host_.instance() != nullptr;  // as its clients show them
   post("redirect", {{"stream", io::name_of(stream)}, {"rank", ranks.str(in_brackets)}, {"path", path}});

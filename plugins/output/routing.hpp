@@ -466,6 +466,7 @@ class OutputRouting {
   void post(std::string_view event, const Json& context);
   void write_message(std::string_view line);
   void redirect(io::Stream stream, const value::Idset& ranks, const std::string& path);
+  void post_redirect(io::Stream stream, const value::Idset& ranks, const std::string& path);
   [[nodiscard]] std::vector<OutputTarget*> all() const;
 
   plugin::Host& host_;

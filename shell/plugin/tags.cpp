@@ -99,6 +99,10 @@ Result<std::string> render_tags(Host& host, std::string_view text, const TagScop
   });
 }
 
+Result<std::string> render_job_tags(const job::Job& job, std::string_view text) {
+  return value::render(text, [&](std::string_view tag) -> Tag { return of_job(job, tag); });
+}
+
 Result<void> check_tags(Host& host, std::string_view text) {
   std::optional<std::string> unknown;
   auto look = [&](std::string_view tag) -> Tag {

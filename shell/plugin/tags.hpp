@@ -28,6 +28,9 @@ struct TagScope {
 // An error if a plugin fails or gives a result that is no text, or if there is no such shell.
 Result<std::string> render_tags(Host& host, std::string_view text, const TagScope& scope = {});
 
+// Only tags of the job; all others stay as they are.
+Result<std::string> render_job_tags(const job::Job& job, std::string_view text);
+
 // EINVAL: it has a tag that nothing gives a value to. In the name of a file that is a mistake.
 Result<void> check_tags(Host& host, std::string_view text);
 

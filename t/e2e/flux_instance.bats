@@ -175,7 +175,11 @@ row_eventlogs() {
     { cat guest.output; return 1; }
   job 1 -n2 --output=file -- true
   ended 0 && has guest.output redirect '[.rank, .path] | @csv' '"[0-1]","file"' || return
-  [ "$(jq -sr '.[0].name' guest.output)" = header ] && has guest.output header '[.version, .count.stdout, .encoding.stdout] | @csv' '1,2,"UTF-8"'
+  [ "$(jq -sr '.[0].name' guest.output)" = header ] && has guest.output header '[.version, .count.stdout, .encoding.stdout] | @csv' '1,2,"UTF-8"' || return
+  job 2 -N2 -n4 --output='{{name}}.{{node.id}}.{{task.id}}' -- true
+  ended 0 && [ "$(jq -sc '[.[] | select(.name == "redirect") | .context | [.stream, .rank, .path]]' guest.output)" = \
+    '[["stdout","[0-3]","true.{{node.id}}.{{task.id}}"],["stderr","[0-3]","true.{{node.id}}.{{task.id}}"]]' ] || { cat guest.output; return 1; }
+  [ "$(echo true.*)" = "true.0.0 true.0.1 true.1.2 true.1.3" ] || { ls; return 1; }
 }
 
 row_brokers() {
