@@ -122,8 +122,7 @@ class ExitOnError final : public plugin::Plugin {
   // A task that a signal to all tasks has ended (Ctrl-C) has not failed by itself.
   [[nodiscard]] bool counts(const exits::Record& record) const {
     if (!host_.exit_policy().is_failure(record)) return false;
-    const value::WaitStatus& status = *record.status();
-    if (status.is_signal() && host_.sent_to_tasks(status.signal())) return false;
+    if (host_.sent_to_tasks(record.status()->ending_signal())) return false;
     return codes_.empty() || codes_.contains(static_cast<Rank>(record.code()));
   }
 

@@ -537,7 +537,7 @@ class FailureReport {
   [[nodiscard]] bool is_failure(const exits::Record& record) const {
     if (!host_.exit_policy().is_failure(record)) return false;
     bool by_itself = record.kind() == exits::Record::Kind::ended;
-    return !by_itself || !record.status()->is_signal() || !host_.sent_to_tasks(record.status()->signal());
+    return !by_itself || !host_.sent_to_tasks(record.status()->ending_signal());
   }
 
   void ask(Rank rank, std::size_t most = kMostAsked) {
@@ -1134,7 +1134,7 @@ class ExitReport final : public plugin::Plugin {
     bool is_own_end =
         record.kind() == exits::Record::Kind::ended || record.kind() == exits::Record::Kind::not_started;
     if (extent_ == Extent::off || !is_own_end || !host_.exit_policy().is_failure(record)) return {};
-    if (host_.sent_to_tasks(record.status()->signal())) return {};
+    if (host_.sent_to_tasks(record.status()->ending_signal())) return {};
     return naming_.add(ranks, record);
   }
 

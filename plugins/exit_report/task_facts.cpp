@@ -224,7 +224,7 @@ Json TaskFacts::of(const task::Task& task) const {
 bool TaskFacts::has_failed(const task::Task& task) const {
   const value::WaitStatus& status = task.status();
   if (!host_.exit_policy().is_failure(exits::Record::of(status))) return false;
-  return !status.is_signal() || !host_.sent_to_tasks(status.signal());
+  return !host_.sent_to_tasks(status.ending_signal());
 }
 
 std::string TaskFacts::error_text(const task::Task& task) const {

@@ -151,8 +151,7 @@ Outcomes JobEnd::known(const Outcomes& outcomes) const {
 }
 
 bool JobEnd::ended_from_outside(const Record& record) const {
-  return record.kind() == Record::Kind::ended && record.status()->is_signal() &&
-         sent_.contains(record.status()->signal());
+  return record.kind() == Record::Kind::ended && sent_.contains(record.status()->ending_signal());
 }
 
 Outcomes JobEnd::but_from_outside(const Outcomes& outcomes) const {

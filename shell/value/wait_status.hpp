@@ -23,6 +23,8 @@ class WaitStatus {
   [[nodiscard]] bool is_signal() const { return WIFSIGNALED(raw_); }
   [[nodiscard]] int exit_code() const { return is_exit() ? WEXITSTATUS(raw_) : 0; }  // if it exited; 0 otherwise
   [[nodiscard]] int signal() const;  // if a signal ended it; 0 otherwise
+  // The signal that has ended it, also if it has caught it and says so with 128 + N, as shells do; else 0.
+  [[nodiscard]] int ending_signal() const { return std::max(0, job_code() - kSignalBase); }
   [[nodiscard]] bool dumped_core() const;
   // The job's code for it: the exit code, or 128 + signal.
   [[nodiscard]] int job_code() const { return is_signal() ? kSignalBase + signal() : exit_code(); }

@@ -152,7 +152,9 @@ row_signal() {
 
 row_cancel() {
   then=ready:cancel job 2 -N2 -n2 -- sh -c 'echo ready; exec sleep 60'
-  ended 143 && has eventlog exception '[.type, .severity] | @csv' '"cancel",0'
+  ended 143 && has eventlog exception '[.type, .severity] | @csv' '"cancel",0' || return
+  then=ready:cancel job 1 -- sh -c 'trap "exit 143" TERM; echo ready; while :; do sleep 0.1; done'
+  ended 143 && [[ $(grep -c '"name":"log"' guest.output) = 0 ]] || { cat err; return 1; }
 }
 
 row_time() {

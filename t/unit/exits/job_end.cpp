@@ -111,6 +111,18 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a task that has caught a signal from outside, and exits with 128 + N, has not failed by itself") {
+  const Outcomes caught = outcomes_of({Record::of(WaitStatus::exited(143))});
+  JobEnd end;
+  CHECK_FALSE(end.cancelled(caught, kMax));
+  CHECK(end.failure_class(caught, kMax) == FailureClass::user);
+  end.sent_to_tasks(SIGTERM);
+  CHECK(end.cancelled(caught, kMax) == 143);
+  CHECK_FALSE(end.failure_class(caught, kMax));
+  CHECK_FALSE(end.cancelled(outcomes_of({Record::of(WaitStatus::exited(130))}), kMax));
+  CHECK_FALSE(end.cancelled(outcomes_of({Record::of(WaitStatus::exited(15))}), kMax));
+}
+
 TEST_CASE("running to ending: another shell's failure, the first in the common order") {
   JobEnd end;
   CHECK(end.ordered({"theirs", 7, 1}) == Action::end);
