@@ -642,10 +642,8 @@ Result<int> search_library(Interpreter& self, lua_State* lua) {
   return 2;
 }
 
-}  // namespace
-
 // Before those that look into LUA_PATH: what is there may be of another version.
-void add_library(lua_State* lua) {
+void add_searcher(lua_State* lua, lua_CFunction searcher) {
   constexpr lua_Integer kAfterPreload = 2;
   lua_getglobal(lua, "package");
   lua_getfield(lua, -1, "searchers");
@@ -653,16 +651,21 @@ void add_library(lua_State* lua) {
     lua_rawgeti(lua, -1, i);
     lua_rawseti(lua, -2, i + 1);
   }
-  lua_pushcfunction(lua, trampoline<search_library>);
+  lua_pushcfunction(lua, searcher);
   lua_rawseti(lua, -2, kAfterPreload);
   lua_pop(lua, 2);
 }
+
+}  // namespace
+
+void add_library(lua_State* lua) { add_searcher(lua, trampoline<search_library>); }
 
 // ---- posix module -----------------------------------------------------------------------
 //
 // A module `posix` of three functions, basename, dirname and setrlimit (of this process, and so of tasks to come),
 // for initrc files that need no more of lua-posix, as those of Flux. Debian has no lua-posix for Lua 5.4; where one
-// is installed it is found first.
+// is installed it is taken. What LUA_PATH and LUA_CPATH have may be another Lua's, as an instance of Flux sets them
+// for its own: then it cannot be loaded.
 
 namespace {
 
@@ -723,23 +726,38 @@ int open_module(lua_State* lua) {
   return 1;
 }
 
+int search(lua_State* lua);
+
+// Loads lua-posix, if one of the other searchers has one that can be loaded; else this module.
+int open_installed(lua_State* lua) {
+  constexpr int kSearchers = 3;
+  lua_settop(lua, 1);  // the name
+  lua_getglobal(lua, "package");
+  lua_getfield(lua, -1, "searchers");
+  for (lua_Integer i = 1; i <= static_cast<lua_Integer>(lua_rawlen(lua, kSearchers)); ++i) {
+    lua_settop(lua, kSearchers);
+    lua_rawgeti(lua, kSearchers, i);
+    if (lua_tocfunction(lua, -1) == search) continue;
+    lua_pushvalue(lua, 1);
+    if (lua_pcall(lua, 1, 2, 0) != LUA_OK || !lua_isfunction(lua, -2)) continue;
+    lua_pushvalue(lua, 1);
+    lua_insert(lua, -2);
+    if (lua_pcall(lua, 2, 1, 0) == LUA_OK) return 1;
+  }
+  return open_module(lua);
+}
+
 // As package.searchers has them: the loader and where it is from, or why there is none.
 int search(lua_State* lua) {
   if (lua_type(lua, 1) != LUA_TSTRING || text_at(lua, 1) != kPosix) return 0;
-  lua_pushcfunction(lua, open_module);
+  lua_pushcfunction(lua, open_installed);
   lua_pushliteral(lua, ":nacre:");
   return 2;
 }
 
 }  // namespace
 
-void add_posix_module(lua_State* lua) {
-  lua_getglobal(lua, "package");
-  lua_getfield(lua, -1, "searchers");
-  lua_pushcfunction(lua, search);
-  lua_rawseti(lua, -2, static_cast<lua_Integer>(lua_rawlen(lua, -2)) + 1);
-  lua_pop(lua, 2);
-}
+void add_posix_module(lua_State* lua) { add_searcher(lua, search); }
 
 // ---- shrink -----------------------------------------------------------------------------
 //

@@ -275,4 +275,11 @@ TEST_CASE("posix has basename, dirname and setrlimit without lua-posix, which co
   CHECK(other.eval(
             "(function () package.path = shell.rcpath .. '/?.lua' return require 'posix'.basename () end) ()") ==
         "other");
+  for (const char* other_version : {"require 'posix.of_another_lua'", "return {", "error 'for another Lua'"}) {
+    LuaFixture broken;
+    INFO(other_version);
+    broken.write("posix.lua", other_version);
+    broken.run("package.path = shell.rcpath .. '/?.lua'");
+    CHECK(broken.eval("require 'posix'.basename ('/usr/bin/flux')") == "flux");
+  }
 }
