@@ -3,9 +3,9 @@
 // sched=batch|other|idle: the policy by which the kernel schedules each task, see sched(7). Without it: the shell's
 // own. session=task: each task leads a session of its own, which is a group of its own for the scheduler of kernels
 // with autogroups. It is the default for ranks of MPI on such kernels, if they have no terminal and do not yield to
-// each other: as they spin while they wait, all of them together would have as much as one process of another session.
-// Other tasks would only start later, as the shell has the share of one of them. session=shell: tasks are in the
-// shell's session.
+// each other: they spin while they wait, and would get together as much as one process of another session. Other
+// tasks would only start later, as the shell gets as much as one of them. session=shell: tasks are in the shell's
+// session.
 #include <fcntl.h>
 #include <sched.h>
 #include <unistd.h>

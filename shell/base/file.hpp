@@ -4,9 +4,10 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "base/unique_fd.hpp"
 
 namespace nacre {
+
+class UniqueFd;
 
 inline constexpr std::size_t kMaxInputFile = std::size_t{256} << 20;  // bytes
 
@@ -23,8 +24,8 @@ Result<std::string> read_file(int fd, const std::string& name, std::size_t limit
 // The same at an offset of a file, by pwrite(2).
 [[nodiscard]] int write_all_at(int fd, std::string_view text, std::uint64_t offset);
 
-// A new file of that directory, for reading and writing, that has no name, so that neither another process nor another
-// host that shares the directory meets it, and nothing of it stays. Empty, with errno, if none can be made.
+// A new file of that directory, for reading and writing, that has no name: neither another process nor another host
+// that shares the directory meets it, and nothing of it stays. Empty, with errno, if none can be made.
 [[nodiscard]] UniqueFd open_nameless(const std::string& directory);
 
 // Whether a file of this name can be made or replaced; whether a device, FIFO or link can be written. An error

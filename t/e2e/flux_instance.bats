@@ -154,7 +154,8 @@ row_cancel() {
   then=ready:cancel job 2 -N2 -n2 -- sh -c 'echo ready; exec sleep 60'
   ended 143 && has eventlog exception '[.type, .severity] | @csv' '"cancel",0' || return
   then=ready:cancel job 1 -- sh -c 'trap "exit 143" TERM; echo ready; while :; do sleep 0.1; done'
-  ended 143 && [[ $(grep -c '"name":"log"' guest.output) = 0 ]] || { cat err; return 1; }
+  ended 143 || return
+  [[ $(grep -c '"name":"log"' guest.output) = 0 ]] || { cat err; return 1; }
 }
 
 row_time() {
@@ -179,7 +180,8 @@ row_eventlogs() {
   ended 0 && has guest.output redirect '[.rank, .path] | @csv' '"[0-1]","file"' || return
   [ "$(jq -sr '.[0].name' guest.output)" = header ] && has guest.output header '[.version, .count.stdout, .encoding.stdout] | @csv' '1,2,"UTF-8"' || return
   job 2 -N2 -n4 --output='{{name}}.{{node.id}}.{{task.id}}' -- true
-  ended 0 && [ "$(jq -sc '[.[] | select(.name == "redirect") | .context | [.stream, .rank, .path]]' guest.output)" = \
+  ended 0 || return
+  [ "$(jq -sc '[.[] | select(.name == "redirect") | .context | [.stream, .rank, .path]]' guest.output)" = \
     '[["stdout","[0-3]","true.{{node.id}}.{{task.id}}"],["stderr","[0-3]","true.{{node.id}}.{{task.id}}"]]' ] || { cat guest.output; return 1; }
   [ "$(echo true.*)" = "true.0.0 true.0.1 true.1.2 true.1.3" ] || { ls; return 1; }
 }

@@ -297,7 +297,7 @@ $((lower + 7))" ]
     [ "$output" = "$1"$'\n'"$1" ] || { echo "$output"; return 1; }
   }
   # Copies of a program that only say so, linked with a library of each kind, as the linker has noted it.
-  echo 'int printf(const char *, ...); int getpid(void); int getsid(int); int main(void) { printf("%s\n", getsid(0) == getpid() ? "own" : "shared"); return 0; }' >say.c
+  printf '%s\n' '#include <stdio.h>' '#include <unistd.h>' 'int main(void) { puts(getsid(0) == getpid() ? "own" : "shared"); }' >say.c
   for name in libmpich.so.12 libmpi.so.12 libmpifort.so.12 libmpi.so.40 libother.so.12; do
     echo 'int unused;' | cc -shared -x c - -Wl,-soname,$name -o $name
     cc say.c -o say -Wl,--no-as-needed ./$name -Wl,-rpath,"$PWD"
