@@ -12,7 +12,10 @@ using namespace nacre::plugins;  // NOLINT
 
 namespace {
 
-std::string error_of(const auto& result) { return result ? "" : result.error().message; }
+template <typename T>
+std::string error_of(const Result<T>& result) {
+  return result ? "" : result.error().message;
+}
 
 }  // namespace
 
