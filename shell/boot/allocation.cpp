@@ -130,6 +130,8 @@ Result<void> take_users(std::string_view line, Gathering& into) {
   const std::string text = without_blanks_at_equals(line.substr(0, line.find('#')));
   std::vector<std::string_view> words = words_of(text);
   if (words.empty()) return {};
+  if (words[0].find('=') != std::string_view::npos)
+    return invalid(fmt::format("{} is no name of a host", in_quotes(words[0])));
   if (words.size() == 1) return take_host(words[0], into);
   std::uint32_t slots = 0;
   for (std::size_t i = 1; i < words.size(); ++i) {
