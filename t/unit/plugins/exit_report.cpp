@@ -443,8 +443,8 @@ TEST_CASE("a shell answers for its own tasks") {
   host.options().set("torch", true);
   REQUIRE(host.call("shell.init"));
   for (std::size_t id : {0U, 1U}) REQUIRE(host.call_task("task.init", id));
-  CHECK(host.tasks()[1]->command().env.get("NACRE_ERROR_FILE") == folder.path("/error.1"));
-  CHECK(host.tasks()[1]->command().env.get("TORCHELASTIC_ERROR_FILE") == folder.path("/error.1"));
+  CHECK(host.tasks()[1]->command().env.get("NACRE_ERROR_FILE") == folder.path("error.1"));
+  CHECK(host.tasks()[1]->command().env.get("TORCHELASTIC_ERROR_FILE") == folder.path("error.1"));
   static_cast<void>(folder.file("error.1", R"({"message": "no such dataset"})"));
   host.tasks()[1]->started(4711);
   REQUIRE(host.call_task("task.fork", 1));
