@@ -268,7 +268,7 @@ TEST_CASE_METHOD(LauncherFixture, "at the end agents that stay are told to go, a
       script("mild", "trap 'exit 5' TERM; touch " + folder.path("mild.began") + "; while :; do sleep 0.1; done");
   std::string hard =
       script("hard", "trap '' TERM; touch " + folder.path("hard.began") + "; while :; do sleep 0.1; done");
-  std::string agent = script("agent", "exec " + folder.path("") + "$1");
+  std::string agent = script("agent", "exec " + folder.path() + "/$1");
   make({.agent = {agent}, .shell = {"x"}});
   launcher->start(1, "mild", "");
   launcher->start(2, "hard", "");
@@ -302,7 +302,7 @@ TEST_CASE_METHOD(LauncherFixture,
 }
 
 TEST_CASE_METHOD(LauncherFixture, "a shell that has left is over once its agent has ended, which is made to") {
-  make({.agent = {script("agent", "touch " + folder.path("") + "$1; exec \"$2\"")},
+  make({.agent = {script("agent", "touch " + folder.path() + "/$1; exec \"$2\"")},
         .shell = {script("shell", "until [ -e " + folder.path("go") + " ]; do sleep 0.02; done")}});
   std::string over;
   auto note = [&](const char* which) { return [&over, which] { over += which; }; };
@@ -316,7 +316,7 @@ TEST_CASE_METHOD(LauncherFixture, "a shell that has left is over once its agent 
   script("go", "");
   until([&] { return over == "none one "; });
   CHECK(launcher->running() == 0);
-  make({.agent = {script("stays", "trap '' TERM; touch " + folder.path("") + "$1; while :; do sleep 0.1; done")},
+  make({.agent = {script("stays", "trap '' TERM; touch " + folder.path() + "/$1; while :; do sleep 0.1; done")},
         .shell = {"x"}});
   launcher->start(2, "there", "");
   until_there("there");
