@@ -47,7 +47,10 @@ struct LauncherFixture {
     launcher = std::make_unique<Launcher>(*loop, *children, std::move(options), std::move(callbacks));
   }
   void until(const std::function<bool()>& done) {
-    loop->run_until(done);
+    bool is_late = false;
+    auto limit = event::Timer::create(*loop, [&] { is_late = true; }).value();
+    limit.start(event::Seconds(60));
+    loop->run_until([&] { return is_late || done(); });
     REQUIRE(done());
   }
   [[nodiscard]] bool there(const std::string& name) const { return ::access(folder.path(name).c_str(), F_OK) == 0; }
