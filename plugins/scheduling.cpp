@@ -58,8 +58,8 @@ class Scheduling final : public plugin::Plugin {
       return {};
     }
     const bool stays = TRY(host_.options().flag("nosetpgrp")) || host_.options().find("pty.interactive") != nullptr;
-    own_session_ = !stays && host_.tasks().size() > 1 && has_autogroups() && !has_terminal() && is_of_mpi(host_) &&
-                   !tasks_yield();
+    own_session_ = !stays && host_.tasks().size() > 1 && !tasks_yield() && has_autogroups() && !has_terminal() &&
+                   is_of_mpi(host_);
     return {};
   }
 

@@ -271,8 +271,9 @@ Result<void> ShellTasks::start() {
   return start_all(plugins_look_on());
 }
 
-// While starts are under way, other tasks are prepared, and those that run are registered. With few of them waiting
-// this thread soon starts some itself, which is faster for 64 tasks; with more no thread waits, which is for 512.
+// While starts are under way, other tasks are prepared, and those that run are registered. Few may be under way at
+// first, so that this thread starts tasks itself before long: 64 of them start sooner by it. More may be later, so
+// that no other thread runs out of them, by which 512 start sooner.
 Result<void> ShellTasks::start_all(bool looks_on) {
   const bool is_one_by_one = looks_on || host_.stack().listens("task.exec");
   const std::size_t fewest = std::min<std::size_t>(kUnderWay, 2 * task::SpawnPool::useful_threads());
