@@ -82,12 +82,10 @@ struct Image {
   }
 
   [[nodiscard]] std::vector<Segment> segments() const {
-    std::vector<Segment> out;
-    for (unsigned i = 0; i < header.e_phnum; ++i) {
-      Segment segment{};
-      if (!read_at(file.get(), header.e_phoff + std::uint64_t{i} * header.e_phentsize, segment)) break;
-      out.push_back(segment);
-    }
+    std::vector<Segment> out(header.e_phentsize == sizeof(Segment) ? header.e_phnum : 0);
+    const ssize_t got =
+        ::pread(file.get(), out.data(), out.size() * sizeof(Segment), static_cast<off_t>(header.e_phoff));
+    out.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)) / sizeof(Segment));
     return out;
   }
 

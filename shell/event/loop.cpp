@@ -278,6 +278,7 @@ void SignalWatcher::keeps_running(bool keeps) { set_keeps_running(*state_, keeps
 
 struct Poll::State {
   uv_poll_t handle{};
+  int wanted = 0;  // of UV_READABLE and so on, since the last start
   Callback<int> callback;
 };
 
@@ -302,6 +303,10 @@ Result<Poll> Poll::create(Loop& loop, int fd, std::function<void(int)> callback)
 
 Result<void> Poll::start(int events) {
   int wanted = (events & kReadable ? UV_READABLE | UV_DISCONNECT : 0) | (events & kWritable ? UV_WRITABLE : 0);
+  // libuv would tell the kernel to forget the descriptor, and then to watch it again.
+  if (wanted == std::exchange(state_->wanted, wanted) &&
+      uv_is_active(reinterpret_cast<uv_handle_t*>(&state_->handle)) != 0)
+    return {};
   auto ready = [](uv_poll_t* handle, int status, int happened) {
     int out = (happened & (UV_READABLE | UV_DISCONNECT) ? kReadable : 0) | (happened & UV_WRITABLE ? kWritable : 0);
     state_of<State>(handle)->callback(status < 0 ? 0 : out);

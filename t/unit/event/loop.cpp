@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -286,6 +287,33 @@ TEST_CASE("a poll may be destroyed in its own callback") {
   REQUIRE(::write(pipe.write.get(), "x", 1) == 1);
   loop->run();
   CHECK(calls == 1);
+}
+
+TEST_CASE("a poll that is started again goes on, for the same events or others, also after a stop") {
+  auto loop = make_loop();
+  std::array<int, 2> ends{};
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
+  const UniqueFd here(ends[0]);
+  const UniqueFd there(ends[1]);
+  std::vector<int> seen;
+  std::optional<Poll> poll;
+  poll = Poll::create(*loop, here.get(), [&](int events) {
+           seen.push_back(events);
+           switch (seen.size()) {
+             case 1: REQUIRE(poll->start(Poll::kReadable)); break;
+             case 2: REQUIRE(poll->start(Poll::kReadable | Poll::kWritable)); break;
+             case 3:
+               poll->stop();
+               REQUIRE(poll->start(Poll::kReadable | Poll::kWritable));
+               break;
+             default: poll->stop();
+           }
+         }).value();
+  REQUIRE(poll->start(Poll::kReadable));
+  REQUIRE(::write(there.get(), "x", 1) == 1);
+  loop->run();
+  CHECK(seen == std::vector{int{Poll::kReadable}, int{Poll::kReadable}, Poll::kReadable | Poll::kWritable,
+                            Poll::kReadable | Poll::kWritable});
 }
 
 TEST_CASE("the loop starts no thread") {
