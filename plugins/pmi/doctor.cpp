@@ -90,13 +90,12 @@ void PmiDoctor::tasks_ended() {
   library_timer_.reset();
   if (server_ == nullptr) return;
   if (options_.explain) return explain();
-  if (server_->in_use() || options_.pmix || libraries_.empty()) return;
+  if (server_->in_use() || options_.pmix || libraries_.empty() || host_.job().tasks() == 1) return;
   const auto& [rank, libraries] = *libraries_.begin();
   log_line(Level::warn,
-           fmt::format("rank {} has {} and has not called PMI init: {}; {} (see more with -o pmi.explain)", rank,
-                       fmt::join(libraries, ", "),
-                       host_.job().tasks() == 1 ? "it is a job of its own" : "each task is a job of its own",
-                       remedy(libraries)));
+           fmt::format("rank {} has {} and has not called PMI init: each task is a job of its own; {} (see more "
+                       "with -o pmi.explain)",
+                       rank, fmt::join(libraries, ", "), remedy(libraries)));
 }
 
 // Examines one task for all, unless all are to be shown.

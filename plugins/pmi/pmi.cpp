@@ -55,7 +55,9 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
       if (group_ && next_ && call.in.value("all", false)) start_together();
     });
     on("task.init", [this] {
-      if (spawns_) let_yield(host_, host_.current_task()->command());
+      task::Command& command = host_.current_task()->command();
+      if (!needs_library() && options_.others.empty()) leave_alone(command.env, options_.pmix);
+      if (spawns_) let_yield(host_, command);
       return group_ ? give(*host_.current_task()) : Result<void>();
     });
     on("task.fork", [this] { return group_ ? connect(*host_.current_task()) : Result<void>(); });
@@ -112,13 +114,15 @@ class Pmi final : public plugin::Plugin, private PmiProcesses {
                                 [this](const std::string& line) { log(host_, *this, Level::warn, "{}", line); }));
     }
     if (options_.on()) open_group();
-    if (!options_.on() && !options_.pmix && options_.others.empty()) leave_alone(host_.environment());
     if (options_.on() || options_.pmix) separate_segments(host_);
     if (options_.on() || options_.pmix)
       spawns_.emplace(host_, *this, options_, names_, quota_, *parts_, port_.get()).begin(start_, has_others_);
     doctor_.emplace(host_, *this, options_, group_ ? &group_->server() : nullptr);
     return doctor_->watch();
   }
+
+  // Whether tasks of Open MPI find each other by nacre's libpmi.so only.
+  [[nodiscard]] bool needs_library() const { return options_.on() && !options_.pmix && host_.job().tasks() > 1; }
 
   void open_group() {
     for (const char* name : kInherited) host_.environment().unset(name);

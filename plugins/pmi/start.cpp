@@ -247,13 +247,14 @@ void name_library(job::Environment& environment, bool is_first) {
                   fmt::format("{}{}{}", path.substr(0, path.rfind('/')), before.empty() ? "" : ":", before));
 }
 
-// By FLUX_JOB_ID Open MPI 4 takes PMI for there, of which its mpirun crashes, and a process alone ends.
-void leave_alone(job::Environment& environment) {
-  for (auto [name, value] : {std::pair{"OMPI_MCA_pmix", "^flux"},
-                             {"OMPI_MCA_schizo", "^flux"},
-                             {"OMPI_MCA_ess_singleton_isolated", "1"}}) {
+void leave_alone(job::Environment& environment, bool has_pmix) {
+  auto set = [&environment](const char* name, const char* value) {
     if (!environment.get(name)) environment.set(name, value);
-  }
+  };
+  set("OMPI_MCA_pmix", "^flux");
+  if (has_pmix) return;  // by the others it would not look for a PMIx server
+  set("OMPI_MCA_schizo", "^flux");
+  set("OMPI_MCA_ess_singleton_isolated", "1");
 }
 
 void separate_segments(plugin::Host& host) {

@@ -133,8 +133,9 @@ void name_library(job::Environment& environment, bool is_first);
 // collide, so each shell's segments are in its own directory. Called in shell.init, once that directory is there.
 void separate_segments(plugin::Host& host);
 
-// For tasks that get no PMI, unless the job has it otherwise.
-void leave_alone(job::Environment& environment);
+// For tasks that need no libpmi of nacre's, unless the job has it otherwise: by FLUX_JOB_ID Open MPI 4 takes it for
+// there, of which its mpirun crashes, and a process alone ends.
+void leave_alone(job::Environment& environment, bool has_pmix);
 // As mpirun does it: ranks that share cores yield them to each other where they would spin.
 void let_yield(plugin::Host& host, task::Command& command);
 // The leader warns about those of `names` that are no interface, and that no plugin has.

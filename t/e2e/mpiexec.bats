@@ -150,7 +150,7 @@ END
   [ "$status" -eq 0 ] && [[ $output == *"task 1: cpus: "* ]] || { echo "$output"; return 1; }
 }
 
-@test "tasks that start MPI themselves: by nacre's mpirun, and without PMI by the others" {
+@test "tasks that start MPI themselves: by nacre's mpirun, and by the others: one of several without PMI or with PMIx, a script alone as it is" {
   # Jobs of Open MPI that begin at once meet where they make one directory, as under its own mpirun.
   local mpi apart='TMPDIR=$(mktemp -d) exec'
   for mpi in mpich openmpi; do
@@ -162,6 +162,15 @@ END
   run "$NACRE_BUILD_DIR/nacre" run -n 2 -o pmi=off sh -c "$apart mpirun.openmpi --oversubscribe -n 2 $programs/hello.openmpi"
   [ "$status" -eq 0 ] && [ "$(grep -c "of 2" <<<"$output")" -eq 4 ] || { echo "$status: $output"; return 1; }
   run "$NACRE_BUILD_DIR/nacre" run -n 2 -o pmi=off sh -c "mpirun -n 2 $programs/hello.openmpi"
+  [ "$status" -eq 0 ] && [ "$(grep -c "of 2" <<<"$output")" -eq 4 ] || { echo "$status: $output"; return 1; }
+  local of_one
+  for of_one in "sh -c 'mpirun.openmpi --oversubscribe -n 2 $programs/hello.openmpi; true'" "mpirun.openmpi --oversubscribe -n 2 $programs/hello.openmpi" \
+    "-o pmi=pmix sh -c 'mpirun.openmpi --oversubscribe -n 2 $programs/hello.openmpi; true'" "sh -c 'mpiexec.hydra -n 2 $programs/hello.mpich; true'" \
+    "sh -c '$programs/hello.openmpi | sed s/^/of.2/; $programs/hello.openmpi | sed s/^/of.2/'"; do
+    run eval "'$NACRE_BUILD_DIR/nacre' run -n 1 $of_one"
+    [ "$status" -eq 0 ] && [ "$(grep -c "of.2" <<<"$output")" -eq 2 ] && [ ${#lines[@]} -eq 2 ] || { echo "$of_one: $status: $output"; return 1; }
+  done
+  run "$NACRE_BUILD_DIR/nacre" run -n 2 -o pmi=pmix sh -c "$apart sh -c 'mpirun.openmpi --oversubscribe -n 2 $programs/hello.openmpi; true'"
   [ "$status" -eq 0 ] && [ "$(grep -c "of 2" <<<"$output")" -eq 4 ] || { echo "$status: $output"; return 1; }
   run mpirun -n 2 sh -c "mpiexec.hydra -n 2 $programs/hello.mpich"
   [ "$status" -eq 0 ] && [ "$(grep -c "of 2" <<<"$output")" -eq 4 ] || { echo "$status: $output"; return 1; }
