@@ -12,7 +12,6 @@
 #pragma once
 
 #include "pmi/message.hpp"
-#include "pmi/spawn.hpp"
 
 namespace nacre::pmi {
 
@@ -24,27 +23,19 @@ class ClientSession {
     std::size_t value = 0;
   };
   struct Reply {
-    std::string request;           // the request that it answers: "get", "barrier_in"
-    std::string text;              // get's value, get_my_kvsname's name, lookup_name's port
-    std::int64_t number = 0;       // of get_appnum, or of get_universe_size: -1 if it is not set
-    std::vector<int> error_codes;  // of spawn, one for each requested process; 0: it runs
+    std::string request;  // the request that it answers: "get", "barrier_in"
+    std::string text;     // get's value, get_my_kvsname's name
   };
 
   // The first request. Then get_maxes() and get_kvsname() have to come before put() and get().
   Result<std::string> init() { return ask("init", "response_to_init", " pmi_version=1 pmi_subversion=1"); }
   Result<std::string> get_maxes() { return ask("get_maxes", "maxes"); }
   Result<std::string> get_kvsname() { return ask("get_my_kvsname", "my_kvsname"); }
-  Result<std::string> get_universe_size() { return ask("get_universe_size", "universe_size"); }
-  Result<std::string> get_appnum() { return ask("get_appnum", "appnum"); }
   // A key is a word: visible characters except '='. A value may have blanks, at which some servers (Hydra) cut it.
   // A value that ends with " found=TRUE" comes back without that.
   Result<std::string> put(std::string_view key, std::string_view value);
   Result<std::string> get(std::string_view key);
   Result<std::string> barrier() { return ask("barrier_in", "barrier_out"); }
-  Result<std::string> publish(std::string_view service, std::string_view port);
-  Result<std::string> lookup(std::string_view service);
-  Result<std::string> unpublish(std::string_view service);
-  Result<std::string> spawn(const Spawn& spawn);
   Result<std::string> finalize() { return ask("finalize", "finalize_ack"); }
   // May be called at any time, even while a request waits. It has no reply.
   std::string abort(int exit_code, std::string_view message);
@@ -72,7 +63,6 @@ class ClientSession {
   bool over_ = false;
   std::optional<Maxes> maxes_;
   std::string kvsname_;
-  std::uint32_t spawned_ = 0;  // processes of the spawn that waits
 };
 
 }  // namespace nacre::pmi

@@ -87,8 +87,6 @@ TEST_CASE("client: a session with a server, from init to finalize") {
   CHECK(sessions[0].maxes()->name == kMaxName);
   CHECK(sessions[0].maxes()->key == kMaxKey);
   CHECK(sessions[0].maxes()->value == kMaxValue);
-  CHECK(loop.ask(0, sessions[0].get_universe_size())->number == -1);
-  CHECK(loop.ask(0, sessions[0].get_appnum())->number == 0);
   CHECK(loop.ask(0, sessions[0].get("PMI_process_mapping"))->text == "(vector,(0,1,2))");
   CHECK(loop.ask(0, sessions[0].put("a", "x  y=z\t"))->request == "put");
   CHECK(error_of(loop.ask(0, sessions[0].put("a", "2"))) ==
@@ -102,11 +100,6 @@ TEST_CASE("client: a session with a server, from init to finalize") {
   CHECK(loop.reply(1)->request == "barrier_in");
   CHECK(loop.ask(1, sessions[1].get("a"))->text == "x  y=z\t");
   CHECK(error_of(loop.ask(1, sessions[1].get("b"))) == "get: refused by the server: there_is_no_key_b");
-  CHECK(loop.ask(1, sessions[1].publish("s", "tag#0$x=1$"))->request == "publish_name");
-  CHECK(loop.ask(0, sessions[0].lookup("s"))->text == "tag#0$x=1$");
-  CHECK(loop.ask(0, sessions[0].unpublish("s"))->request == "unpublish_name");
-  CHECK(error_of(loop.ask(0, sessions[0].lookup("s"))) ==
-        "lookup_name: refused by the server: the_name_s_is_not_published");
   CHECK(loop.ask(0, sessions[0].finalize())->request == "finalize");
   CHECK(sessions[0].is_over());
   CHECK(loop.world.stage(0) == ClientStage::finalized);
@@ -123,65 +116,7 @@ TEST_CASE("client: a barrier that fails is an error, and the session goes on") {
   world.server.fenced(invalid("no"));
   CHECK(error_of(session.receive(std::exchange(world.server.output(0), {}))) ==
         "barrier_in: refused by the server: without a reason");
-  CHECK(session.get_appnum());
-}
-
-TEST_CASE("client: a spawn is what the server takes it for") {
-  Looped loop(1);
-  loop.start(0);
-  ClientSession& session = loop.sessions[0];
-  Spawn spawn;
-  spawn.programs = {{2, {"./a b", "x=1 y", "endcmd"}, {{"wdir", "/tmp"}, {"path", "/bin"}}}, {1, {"b"}, {}}};
-  spawn.preput = {{"port", "tag#0 $"}};
-  const std::string meant = " [2: './a b' 'x=1 y' 'endcmd' with wdir=/tmp path=/bin] [1: 'b'] preput port=tag#0 $";
-  loop.send(0, session.spawn(spawn));
-  CHECK(loop.events == std::vector<std::string>{"spawn 0:" + meant});
-  CHECK(error_of(session.get_appnum()) == "get_appnum: spawn has not been answered yet");
-  loop.world.server.spawned(0, std::string("kvs_2"), {0, -1, 3});
-  CHECK(loop.reply(0)->error_codes == std::vector<int>{0, -1, 3});
-  loop.send(0, session.spawn(spawn));
-  loop.world.server.spawned(0, invalid("no room"), {});
-  CHECK(error_of(loop.reply(0)) == "spawn: refused by the server: no_room");
-  CHECK_FALSE(session.is_over());
-}
-
-TEST_CASE("client: the lines of a spawn") {
-  Scripted script;
-  script.start();
-  Spawn spawn;
-  CHECK(error_of(script.session.spawn(spawn)) == "spawn: expected a program");
-  spawn.programs = {{2, {"a", "x"}, {}}};
-  const std::string lines =
-      "mcmd=spawn\nnprocs=2\nexecname=a\ntotspawns=1\nspawnssofar=1\narg1=x\nargcnt=1\npreput_num=0\ninfo_num=0\n"
-      "endcmd\n";
-  CHECK(script.ask(script.session.spawn(spawn), lines, "cmd=spawn_result rc=0\n")->error_codes ==
-        std::vector<int>{0, 0});
-  CHECK(error_of(script.ask(script.session.spawn(spawn), lines, "cmd=spawn_result rc=-1 msg=no such thing\n")) ==
-        "spawn: refused by the server: no such thing");
-  struct Case {
-    SpawnProgram program;
-    std::string error;
-  };
-  for (const Case& each :
-       {Case{{1, {}, {}}, "spawn: a program is missing"}, Case{{1, {""}, {}}, "spawn: the program is empty"},
-        Case{{1, {"a\nb"}, {}}, "spawn: the program is not one line: 'a\\x0ab'"},
-        Case{{1, {"a", "b", "c\nendcmd"}, {}}, "spawn: argument 2 is not one line: 'c\\x0aendcmd'"},
-        Case{{1, {"a"}, {{"k", ""}}}, "spawn: info_val is empty"},
-        Case{{1, {"a"}, {{"", "v"}}}, "spawn: info_key is empty"},
-        Case{{1, {"a", std::string(kMaxSpawn, 'x')}, {}}, "spawn: a program of more than 1048576 bytes"}}) {
-    spawn.programs = {each.program};
-    CHECK(error_of(script.session.spawn(spawn)) == each.error);
-    CHECK_FALSE(script.session.is_waiting());
-  }
-  spawn.programs = {{2, {"a", "x"}, {}}};
-  for (const char* codes : {"0", "0,0,0", "0,x", "", "0,2147483648"}) {
-    Scripted other;
-    other.start();
-    auto reply = other.ask(other.session.spawn(spawn), lines, fmt::format("cmd=spawn_result errcodes={}\n", codes));
-    REQUIRE_FALSE(reply);
-    CHECK(reply.error().code == EPROTO);
-    CHECK(other.session.is_over());
-  }
+  CHECK(session.get_maxes());
 }
 
 TEST_CASE("client: one request at a time, and init first") {
@@ -203,9 +138,9 @@ TEST_CASE("client: one request at a time, and init first") {
   CHECK(*session.receive("cmd=maxes kvsname_max=16 keylen_max=32 vallen_max=64\n"));
   CHECK(error_of(session.get("a")) == "get: call get_kvsname first");
   CHECK(session.barrier());
-  CHECK(error_of(session.get_appnum()) == "get_appnum: barrier_in has not been answered yet");
+  CHECK(error_of(session.get_kvsname()) == "get_my_kvsname: barrier_in has not been answered yet");
   CHECK(*session.receive("cmd=barrier_out\n"));
-  CHECK(session.get_appnum());
+  CHECK(session.get_kvsname());
 }
 
 TEST_CASE("client: the limits of the server and of the protocol hold before anything is sent") {
@@ -218,8 +153,6 @@ TEST_CASE("client: the limits of the server and of the protocol hold before anyt
   CHECK(session.put("123456789", "v").error().code == EMSGSIZE);
   CHECK(error_of(session.get("123456789")) == "get: the key has 9 bytes, the server takes 8");
   CHECK(error_of(session.put("k", "1234567890123")) == "put: k: the value has 13 bytes, the server takes 12");
-  CHECK(error_of(session.publish("s", "1234567890123")) ==
-        "publish_name: the port has 13 bytes, the server takes 12");
   CHECK(error_of(session.put("", "v")) == "put: the key is empty");
   CHECK(error_of(session.put("a b", "v")) == "put: the key is not one word: 'a b'");
   CHECK(error_of(session.put("a=b", "v")) == "put: the key is not one word: 'a=b'");
@@ -227,16 +160,7 @@ TEST_CASE("client: the limits of the server and of the protocol hold before anyt
   CHECK(error_of(session.put("k", "")) == "put: k: the value is empty");
   CHECK(error_of(session.put("k", "a\nb")) == "put: k: the value is not one line: 'a\\x0ab'");
   CHECK(error_of(session.put("k", std::string_view("a\0b", 3))) == "put: k: the value is not one line: 'a\\x00b'");
-  CHECK(error_of(session.publish("a b", "p")) == "publish_name: the service is not one word: 'a b'");
-  CHECK(error_of(session.publish("s", "p q")) == "publish_name: the port is not one word: 'p q'");
-  CHECK(error_of(session.lookup("")) == "lookup_name: the service is empty");
-  CHECK(error_of(session.unpublish("a\nb")) == "unpublish_name: the service is not one word: 'a\\x0ab'");
   CHECK_FALSE(session.is_waiting());
-  CHECK(script.ask(session.publish("s", "p=1"), "cmd=publish_name service=s port=p=1\n",
-                   "cmd=publish_result rc=0 msg=success\n"));
-  CHECK(script.ask(session.lookup("s"), "cmd=lookup_name service=s\n", "cmd=lookup_result rc=0 port=p=1\n")->text ==
-        "p=1");
-  CHECK(script.ask(session.unpublish("s"), "cmd=unpublish_name service=s\n", "cmd=unpublish_result\n"));
   CHECK(
       script
           .ask(session.get("k"), "cmd=get kvsname=space_1 key=k\n", "cmd=get_result rc=0 msg=success value=a  b \n")
@@ -265,24 +189,24 @@ TEST_CASE("client: a server that does not keep to the protocol ends the session"
     std::string error;
   };
   for (const Case& each :
-       {Case{"cmd=put_result rc=0\n", "get_appnum: expected appnum, got 'cmd=put_result rc=0'"},
-        Case{"hello\n", "get_appnum: expected cmd=NAME, got 'hello'"},
-        Case{"\n", "get_appnum: expected cmd=NAME, got an empty message"},
-        Case{"cmd=appnum rc=0\n", "get_appnum: appnum: no field 'appnum'"},
-        Case{"cmd=appnum rc=0 appnum=x\n", "get_appnum: appnum: appnum: expected a number, got 'x'"},
-        Case{"cmd=appnum appnum=1\ncmd=x", "get_appnum: more than one reply: 'cmd=x'"},
-        Case{"mcmd=spawn\nendcmd\n", "get_appnum: expected cmd=NAME, got 'mcmd=spawn'"},
-        Case{std::string(kMaxMessage + 1, 'x'), "get_appnum: 65536 bytes without a newline"},
-        Case{"", "get_appnum: the server has closed the connection"}}) {
+       {Case{"cmd=put_result rc=0\n", "get_maxes: expected maxes, got 'cmd=put_result rc=0'"},
+        Case{"hello\n", "get_maxes: expected cmd=NAME, got 'hello'"},
+        Case{"\n", "get_maxes: expected cmd=NAME, got an empty message"},
+        Case{"cmd=maxes rc=0\n", "get_maxes: maxes: no field 'kvsname_max'"},
+        Case{"cmd=maxes kvsname_max=x\n", "get_maxes: maxes: kvsname_max: expected a number, got 'x'"},
+        Case{"cmd=maxes rc=0\ncmd=x", "get_maxes: more than one reply: 'cmd=x'"},
+        Case{"mcmd=spawn\nendcmd\n", "get_maxes: expected cmd=NAME, got 'mcmd=spawn'"},
+        Case{std::string(kMaxMessage + 1, 'x'), "get_maxes: 65536 bytes without a newline"},
+        Case{"", "get_maxes: the server has closed the connection"}}) {
     Scripted script;
     script.start();
-    auto reply = script.ask(script.session.get_appnum(), "cmd=get_appnum\n", each.answer);
+    auto reply = script.ask(script.session.get_maxes(), "cmd=get_maxes\n", each.answer);
     CHECK(error_of(reply) == each.error);
     CHECK(reply.error().code == EPROTO);
     CHECK(script.session.is_over());
     CHECK_FALSE(script.session.is_waiting());
-    CHECK(error_of(script.session.get_appnum()) == "get_appnum: the session is over");
-    CHECK(is_none(script.session.receive("cmd=appnum appnum=1\n")));
+    CHECK(error_of(script.session.get_maxes()) == "get_maxes: the session is over");
+    CHECK(is_none(script.session.receive("cmd=maxes rc=0\n")));
   }
   Scripted script;
   script.start();

@@ -198,14 +198,9 @@ class Exchange {
         {"init", [&] { return session_.init(); }},
         {"get_maxes", [&] { return session_.get_maxes(); }},
         {"get_kvsname", [&] { return session_.get_kvsname(); }},
-        {"get_universe_size", [&] { return session_.get_universe_size(); }},
-        {"get_appnum", [&] { return session_.get_appnum(); }},
         {"put", [&] { return session_.put(words[1], words[2]); }},
         {"get", [&] { return session_.get(words[1]); }},
         {"barrier", [&] { return session_.barrier(); }},
-        {"publish", [&] { return session_.publish(words[1], words[2]); }},
-        {"lookup", [&] { return session_.lookup(words[1]); }},
-        {"unpublish", [&] { return session_.unpublish(words[1]); }},
         {"finalize", [&] { return session_.finalize(); }},
     };
     auto request = requests.find(words[0]);
@@ -226,8 +221,6 @@ class Exchange {
     if (request == "get_maxes") {
       const auto& maxes = *session_.maxes();
       read_ = fmt::format("= {} {} {}", maxes.name, maxes.key, maxes.value);
-    } else if (request == "get_appnum" || request == "get_universe_size") {
-      read_ = fmt::format("= {}", (**reply).number);
     } else if (!(**reply).text.empty()) {
       read_ = "= " + (**reply).text;
     }
