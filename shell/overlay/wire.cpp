@@ -165,29 +165,4 @@ Result<Message> decode(std::string_view frame) {
   return message;
 }
 
-Bytes framed(std::string_view frame) {
-  Bytes out;
-  out.reserve(kLengthSize + frame.size());
-  append_number(out, static_cast<std::uint32_t>(frame.size()));
-  out += frame;
-  return out;
-}
-
-void Frames::add(std::string_view bytes) {
-  buffer_.erase(0, std::exchange(read_, 0));
-  buffer_ += bytes;
-}
-
-Result<std::optional<std::string_view>> Frames::next() {
-  std::string_view rest = std::string_view(buffer_).substr(read_);
-  if (rest.size() < kLengthSize) return std::nullopt;
-  std::string_view head = rest;
-  auto size = take_number<std::uint32_t>(head);
-  if (size == 0) return invalid("a frame of no bytes");
-  if (size > kMaxFrame) return Error{EMSGSIZE, fmt::format("a frame of {} bytes; at most {}", size, kMaxFrame)};
-  if (rest.size() < kLengthSize + size) return std::nullopt;
-  read_ += kLengthSize + size;
-  return rest.substr(kLengthSize, size);
-}
-
 }  // namespace nacre::overlay

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages as bytes: a CBOR map in a frame, after its length. doc/protocol.md defines it byte by byte.
+// Messages as bytes: a CBOR map in a frame, before which a link puts its length. doc/protocol.md defines it byte by byte.
 //
 // Each message has one encoding, and decode() refuses any other: encode() of a decoded message gives the same
 // bytes.
@@ -10,8 +10,7 @@
 
 namespace nacre::overlay {
 
-inline constexpr std::size_t kLengthSize = 4;                    // bytes, the highest first
-inline constexpr std::size_t kMaxFrame = std::size_t{1} << 20;   // bytes after the length
+inline constexpr std::size_t kMaxFrame = std::size_t{1} << 20;   // bytes
 inline constexpr std::size_t kMaxData = std::size_t{512} << 10;  // bytes of one data field
 inline constexpr std::size_t kMaxText = 1024;                    // bytes of one text field, printable ASCII
 inline constexpr std::size_t kMaxIds = std::size_t{256} << 10;   // bytes of the text of an idset
@@ -19,25 +18,9 @@ inline constexpr std::size_t kSplitIds = kMaxIds / 2;            // a longer ids
 inline constexpr std::size_t kMaxList = std::size_t{1} << 16;    // elements
 inline constexpr int kMaxDepth = 8;                              // maps and arrays within each other
 
-// The frame without its length. EMSGSIZE if it would be longer than kMaxFrame.
+// EMSGSIZE if it would be longer than kMaxFrame.
 Result<Bytes> encode(const Message& message);
-// Decodes one frame without its length. An error reads `TYPE: FIELD: why`.
+// Decodes one frame. An error reads `TYPE: FIELD: why`.
 Result<Message> decode(std::string_view frame);
-
-// The frame with its length. `frame` has at most kMaxFrame bytes.
-[[nodiscard]] Bytes framed(std::string_view frame);
-
-// Cuts a stream into frames.
-class Frames {
- public:
-  void add(std::string_view bytes);
-  // The next frame, valid until the next add(); none: more bytes have to come. A length that is 0 or beyond the
-  // limit is an error, and so is every later call.
-  Result<std::optional<std::string_view>> next();
-
- private:
-  Bytes buffer_;
-  std::size_t read_ = 0;  // bytes of buffer_ that next() has returned
-};
 
 }  // namespace nacre::overlay

@@ -7,6 +7,7 @@
 // that is not a message says which link it came on next; the node's time goes on with each.
 #include "overlay/node.hpp"
 
+#include "base/bytes.hpp"
 #include "overlay/wire.hpp"
 #include "require.hpp"
 
@@ -104,17 +105,18 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   std::string_view input(reinterpret_cast<const char*>(data) + 1, size - 1);
   Listener listener(data[0]);
   (void)decode(input);
-  Frames frames;
-  frames.add(input);
   unsigned char where = data[0];
-  for (auto next = frames.next(); next && *next; next = frames.next()) {
-    auto message = decode(**next);
+  for (std::string_view rest = input; rest.size() > sizeof(std::uint32_t);) {
+    auto length = take_number<std::uint32_t>(rest);
+    std::string_view frame = rest.substr(0, length);
+    rest.remove_prefix(frame.size());
+    auto message = decode(frame);
     if (message) {
-      require(encode(*message).value() == **next, "one encoding of a message");
+      require(encode(*message).value() == frame, "one encoding of a message");
       listener.receive(*message, where);
       where = static_cast<unsigned char>(where * 5 + 77);
     } else {
-      where = static_cast<unsigned char>((**next)[0]);
+      where = frame.empty() ? 0 : static_cast<unsigned char>(frame[0]);
     }
   }
   for (Merge merge : {Merge::gather, Merge::max, Merge::sum, Merge::set}) {

@@ -169,7 +169,8 @@ std::size_t World::size_of(const Message& message) {
     require(decoded.has_value(), decoded ? "" : decoded.error().message);
     require(*decoded == message, "a message is decoded as it was");
   }
-  return encoded->size() + kLengthSize + (scale > 1 ? (scale - 1) * data_of(message) : 0);
+  constexpr std::size_t kLength = 4;  // bytes that a link puts before a frame
+  return encoded->size() + kLength + (scale > 1 ? (scale - 1) * data_of(message) : 0);
 }
 
 void World::dial(Id id, Id peer) {

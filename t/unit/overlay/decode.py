@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """t/unit/overlay/decode.py VECTORS: reads messages as doc/protocol.md says, and compares them with what they should be.
 
-VECTORS has a line for each: the frame with its length in hexadecimal, and the message as JSON, bytes in hexadecimal.
+VECTORS has a line for each: the frame in hexadecimal, and the message as JSON, bytes in hexadecimal.
 """
 
 import json
@@ -56,10 +56,9 @@ def item(data, at, depth=0):
 
 
 def decode(stream):
-    size = int.from_bytes(stream[:4], "big")
-    assert 0 < size <= MAX_FRAME and len(stream) == 4 + size, "a frame after its length"
-    message, end = item(stream[4:], 0)
-    assert end == size and isinstance(message, dict), "one map"
+    assert 0 < len(stream) <= MAX_FRAME, "a frame"
+    message, end = item(stream, 0)
+    assert end == len(stream) and isinstance(message, dict), "one map"
     return message
 
 

@@ -53,11 +53,11 @@ TEST_CASE("there is a sample of each kind of message, of entry and of request") 
 
 TEST_CASE("the example of doc/protocol.md") {
   const char bytes[] =
-      "\x00\x00\x00\x37\xa7\x64\x62\x75\x73\x79\x60\x68\x63\x6f\x6d\x70\x6c\x65\x74\x65\x00\x63\x6a\x6f\x62\x18\x4d"
+      "\xa7\x64\x62\x75\x73\x79\x60\x68\x63\x6f\x6d\x70\x6c\x65\x74\x65\x00\x63\x6a\x6f\x62\x18\x4d"
       "\x66\x6e\x75\x6d\x62\x65\x72\x01\x66\x73"
       "\x74\x61\x62\x6c\x65\x00"
       "\x64\x74\x65\x72\x6d\x03\x64\x74\x79\x70\x65\x64\x62\x65\x61\x74";
-  CHECK(framed(encode({77, 3, Beat{1, 0, {}}}).value()) == Bytes(bytes, sizeof bytes - 1));
+  CHECK(encode({77, 3, Beat{1, 0, {}}}).value() == Bytes(bytes, sizeof bytes - 1));
 }
 
 TEST_CASE("a message that ends too early or goes on is refused, wherever that is") {
@@ -125,34 +125,6 @@ TEST_CASE("messages and fields have limits") {
   CHECK(why(encode(text).value()) == "bye: text: 1025 bytes; at most 1024");
 }
 
-TEST_CASE("frames are cut out of a stream, whatever its pieces") {
-  Bytes stream = framed("one") + framed("22") + framed(Bytes(kMaxFrame, 'x'));
-  for (std::size_t piece : {std::size_t{1}, std::size_t{3}, std::size_t{7}, stream.size()}) {
-    Frames frames;
-    std::vector<std::size_t> sizes;
-    for (std::size_t at = 0; at < stream.size(); at += piece) {
-      if (at > 64 && piece < stream.size()) {  // the rest at once
-        frames.add(std::string_view(stream).substr(at));
-        at = stream.size();
-      } else {
-        frames.add(std::string_view(stream).substr(at, piece));
-      }
-      for (auto next = frames.next(); next && *next; next = frames.next()) sizes.push_back((*next)->size());
-    }
-    CHECK(sizes == std::vector<std::size_t>{3, 2, kMaxFrame});
-  }
-}
-
-TEST_CASE("a frame of no bytes or over the limit is an error, before it has come") {
-  Frames none;
-  none.add(std::string_view("\0\0\0\0", 4));
-  CHECK(none.next().error().message == "a frame of no bytes");
-  Frames over;
-  over.add(std::string_view("\x00\x10\x00\x01", 4));
-  CHECK(over.next().error().code == EMSGSIZE);
-  CHECK_FALSE(over.next());
-}
-
 // decode.py was written from doc/protocol.md alone; it has to read the bytes that this writes.
 
 TEST_CASE("a second decoder, written from the page, reads every message") {
@@ -162,7 +134,8 @@ TEST_CASE("a second decoder, written from the page, reads every message") {
   close(fd);
   std::ofstream file(path);
   for (const Sample& each : samples()) {
-    for (unsigned char byte : framed(encode(each.message).value())) file << fmt::format("{:02x}", byte);
+    const Bytes frame = encode(each.message).value();
+    for (unsigned char byte : frame) file << fmt::format("{:02x}", byte);
     file << ' ' << Json::parse(each.json).dump() << '\n';
   }
   file.close();
