@@ -457,8 +457,6 @@ Json Examination::json() const { return wire::to_json(*this); }
 
 Result<Examination> Examination::parse(const Json& json) { return wire::from_json<Examination>(json); }
 
-std::string_view name_of(Kind kind) { return kKinds.at(static_cast<std::size_t>(kind)); }
-
 void fields(auto& io, wire::Of<Verdict> auto& m) {
   io.has("kind", m.kind, wire::Words(kKinds, nullptr, "no such kind of verdict"));
   io.has("ranks", m.ranks);

@@ -62,7 +62,6 @@ struct Verdict {
   static Result<Verdict> parse(const Json& json);
   [[nodiscard]] std::string line() const;  // "=> TEXT: EVIDENCE"
 };
-[[nodiscard]] std::string_view name_of(Verdict::Kind kind);  // "no-answer"
 
 // The verdicts that follow from absent shells alone.
 [[nodiscard]] std::vector<Verdict> verdicts_of_absent(const std::vector<Absent>& absent);

@@ -72,15 +72,6 @@ Result<MachineShape> MachineShape::parse(std::string_view text) {
   return out;
 }
 
-std::string MachineShape::str() const {
-  std::string out = fmt::format("{}x", nodes);
-  if (packages > 1) out += fmt::format("{}p", packages);
-  out += fmt::format("{}c", cores);
-  if (threads > 1) out += fmt::format("{}t", threads);
-  if (gpus > 0) out += fmt::format("{}g", gpus);
-  return out;
-}
-
 std::string MachineShape::node_words() const {
   std::string out = parts_text(cores, "core");
   if (packages > 1) out = fmt::format("{} of {}", parts_text(packages, "package"), out);

@@ -23,8 +23,6 @@ struct MachineShape {
 
   // An error has the text, the place in it, and what was expected there.
   static Result<MachineShape> parse(std::string_view text);
-  // The shortest text that parses as this.
-  [[nodiscard]] std::string str() const;
 
   [[nodiscard]] std::uint32_t cores_of_node() const { return packages * cores; }
   // "4 cores and 2 gpus"; "2 packages of 8 cores of 2 threads, and no gpus".

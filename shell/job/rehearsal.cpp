@@ -158,12 +158,6 @@ Result<Rehearsal> Rehearsal::parse(std::string_view text) {
   return out;
 }
 
-std::string Rehearsal::str() const {
-  std::string out;
-  for (const RehearsalEvent& each : events_) out += (out.empty() ? "" : "; ") + each.str();
-  return out;
-}
-
 Result<value::Idset> Rehearsal::shells_of(const RehearsalEvent& event, const Job& job) {
   if (event.node.empty()) return value::Idset();
   if (auto shells = shells_of_name(event.node, job)) return *std::move(shells);

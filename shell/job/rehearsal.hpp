@@ -42,7 +42,6 @@ class Rehearsal {
   // At least one event. Errors name the character, and what was expected there.
   static Result<Rehearsal> parse(std::string_view text);
   [[nodiscard]] const std::vector<RehearsalEvent>& events() const { return events_; }
-  [[nodiscard]] std::string str() const;
 
   // The shells of an event's node; empty if it has no node. A name in R counts before nN; a host may have several
   // shells.

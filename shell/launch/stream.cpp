@@ -72,11 +72,6 @@ Result<std::unique_ptr<LaunchStream>> LaunchStream::watch(event::Loop& loop, Uni
   return out;
 }
 
-void LaunchStream::keeps_running(bool keeps) {
-  if (poll_) poll_->keeps_running(keeps);
-  timer_->keeps_running(keeps);
-}
-
 void LaunchStream::want_input(bool wanted) {
   wanted_ = wanted;
   if (wanted && !gone_) timer_->start(event::Seconds::zero());

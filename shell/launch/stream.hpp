@@ -115,7 +115,6 @@ class LaunchStream : Noncopyable {
   [[nodiscard]] bool has_hung_up() const;  // the launcher has gone, whether on_gone was called or not
   // The job goes on without its launcher, which sees that its stream is closed. No callback follows.
   void let_go();
-  void keeps_running(bool keeps);  // whether it keeps the loop running; true by default
 
  private:
   LaunchStream(UniqueFd fd, Callbacks callbacks) : fd_(std::move(fd)), callbacks_(std::move(callbacks)) {}

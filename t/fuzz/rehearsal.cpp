@@ -17,14 +17,15 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
     return 0;
   }
   require(!parsed->events().empty() && parsed->events().size() <= Rehearsal::kMostEvents, "a number of events");
+  std::string text;
   for (const RehearsalEvent& each : parsed->events()) {
+    text += (text.empty() ? "" : "; ") + each.str();
     require(each.node.empty() != each.ranks.empty(), "a node or ranks");
     require(each.signal > 0, "a signal");
     bool is_node_freeze = each.action == RehearsalEvent::Action::freeze && !each.node.empty();
     require(each.action != RehearsalEvent::Action::cut || !each.node.empty(), "a cut of nodes");
     require(!is_node_freeze || each.lasts.has_value(), "a node that goes on");
   }
-  std::string text = parsed->str();
   if (text.size() > Rehearsal::kMostText) return 0;
   auto again = Rehearsal::parse(text);
   require(again.has_value(), "parses: " + text);

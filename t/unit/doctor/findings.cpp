@@ -68,7 +68,7 @@ struct Patient : Examination {
   [[nodiscard]] Texts kinds() const {
     Texts out;
     for (const auto& each : doctor::verdicts(*this))
-      out.push_back(std::string(name_of(each.kind)) + " " + each.ranks.str());
+      out.push_back(each.json()["kind"].get<std::string>() + " " + each.ranks.str());
     return out;
   }
 };

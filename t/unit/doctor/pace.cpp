@@ -81,7 +81,7 @@ TEST_CASE("the verdict names the node and its ranks") {
   examination.nodes = {node(0, 1, 0), node(1, 0.4, 0.6)};
   auto verdicts = doctor::verdicts(examination);
   REQUIRE(verdicts.size() == 1);
-  CHECK(name_of(verdicts[0].kind) == "slow-node");
+  CHECK(verdicts[0].json()["kind"] == "slow-node");
   CHECK(verdicts[0].ranks.str() == "4-7");
   CHECK(verdicts[0].text == "n1 is slow: its 4 tasks get on more slowly than others");
 }
