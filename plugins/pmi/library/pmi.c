@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "api.h"
-#include "mapping.h"
 #include "wire.h"
 
 enum {
@@ -271,10 +270,31 @@ API int PMI_KVS_Iter_next(const char name[], char key[], int key_len, char val[]
 
 // ---- the ranks of this node ------------------------------------------------------------------
 
+// The node of each rank, by the value of PMI_process_mapping: (vector,(first node,nodes,ranks on
+// each),...), used again from its start until all ranks have a node. The caller frees it with free(3). NULL: the
+// value is something else, or there is no memory.
+static int* mapped_nodes(const char* map) {
+  int* nodes = calloc((size_t)size, sizeof *nodes);
+  const char* start = strchr(map, ',');
+  int done = 0;
+  for (int before = -1; nodes != NULL && start != NULL && done < size && done != before;) {
+    before = done;
+    int first, count, each, used;
+    for (const char* at = start; sscanf(at, ",(%d,%d,%d)%n", &first, &count, &each, &used) == 3; at += used) {
+      for (int node = 0; node < count; ++node) {
+        for (int i = 0; i < each && done < size; ++i) nodes[done++] = first + node;
+      }
+    }
+  }
+  if (nodes != NULL && done == size) return nodes;
+  free(nodes);
+  return NULL;
+}
+
 static int* nodes_of_ranks(void) {
   char* map = NULL;
   if (get(space, "PMI_process_mapping", &map) != PMI_SUCCESS) return NULL;
-  int* nodes = mapped_nodes(map, size);
+  int* nodes = mapped_nodes(map);
   free(map);
   return nodes;
 }
