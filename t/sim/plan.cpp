@@ -64,10 +64,18 @@ constexpr const Asking* kShrink = &kAsked[0];
 constexpr const Asking* kGrow = &kAsked[1];
 constexpr const Asking* kExec = &kAsked[2];
 constexpr const Asking* kEvent = &kAsked[3];
-// To the leader a signal and an exception are what an event is; Run::go() asks for the end.
-constexpr std::size_t kAskedElsewhere = 3;
-static_assert(std::variant_size_v<RequestBody> == std::size(kAsked) + kAskedElsewhere,
-              "a kind of request is neither drawn, nor said to be asked for elsewhere");
+// A request that is itself the entry, such as a signal, is to the leader what an event is; Run::go() asks for the end.
+template <typename... T>
+constexpr bool are_asked(const std::variant<T...>* /*of*/) {
+  auto is_entry = [](auto* of) { return std::is_constructible_v<EntryBody, decltype(*of)>; };
+  auto is_drawn = [](std::string_view name) {
+    return std::any_of(std::begin(kAsked), std::end(kAsked),
+                       [name](const Asking& each) { return each.name == name; });
+  };
+  return ((is_entry(static_cast<T*>(nullptr)) || is_drawn(T::kName)) && ...);
+}
+static_assert(are_asked(static_cast<const RequestBody*>(nullptr)),
+              "a kind of request that is no entry is not drawn");
 
 struct Drawn {
   Deed deed;
