@@ -245,17 +245,24 @@ takes() {
   [[ $output == *A=1* && $output != *HOME=* ]]
 }
 
-@test "CMake's FindMPI takes it, and so does the ctest of a project" {
+# A project with find_package(MPI), and tests with these numbers of ranks.
+make_project() {
   cp "$BATS_TEST_DIRNAME/mpi/allreduce.c" "$BATS_TEST_DIRNAME/mpi/check.h" .
-  cat >CMakeLists.txt <<'END'
+  cat >CMakeLists.txt <<END
 cmake_minimum_required(VERSION 3.20)
 project(uses_mpi C)
 find_package(MPI REQUIRED)
 enable_testing()
 add_executable(app allreduce.c)
 target_link_libraries(app MPI::MPI_C)
-add_test(NAME app COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 3 ${MPIEXEC_PREFLAGS} $<TARGET_FILE:app> ${MPIEXEC_POSTFLAGS})
+foreach(ranks $*)
+  add_test(NAME app.\${ranks} COMMAND \${MPIEXEC_EXECUTABLE} \${MPIEXEC_NUMPROC_FLAG} \${ranks} \${MPIEXEC_PREFLAGS} \$<TARGET_FILE:app> \${MPIEXEC_POSTFLAGS})
+endforeach()
 END
+}
+
+@test "CMake's FindMPI takes it, and so does the ctest of a project" {
+  make_project 3
   cmake -B build . >log || { cat log; return 1; }
   grep -qx "MPIEXEC_EXECUTABLE:FILEPATH=$NACRE_BUILD_DIR/mpi/mpiexec" build/CMakeCache.txt || { grep MPIEXEC build/CMakeCache.txt; return 1; }
   cmake --build build >log || { cat log; return 1; }
@@ -265,18 +272,7 @@ END
 
 # bats test_tags=long
 @test "ctest of a project with find_package(MPI), of MPICH and of Open MPI, with 64 ranks on fewer cores" {
-  cp "$BATS_TEST_DIRNAME/mpi/allreduce.c" "$BATS_TEST_DIRNAME/mpi/check.h" .
-  cat >CMakeLists.txt <<'END'
-cmake_minimum_required(VERSION 3.20)
-project(uses_mpi C)
-find_package(MPI REQUIRED)
-enable_testing()
-add_executable(app allreduce.c)
-target_link_libraries(app MPI::MPI_C)
-foreach(ranks 1 3 64)
-  add_test(NAME app.${ranks} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} ${MPIEXEC_PREFLAGS} $<TARGET_FILE:app> ${MPIEXEC_POSTFLAGS})
-endforeach()
-END
+  make_project 1 3 64
   local mpi
   for mpi in mpich openmpi; do
     cmake -B "$mpi" -DMPI_C_COMPILER=mpicc.$mpi . >log || { cat log; return 1; }

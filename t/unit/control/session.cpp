@@ -49,6 +49,11 @@ struct Side {
   Session session;
 };
 
+// One that has got a hello.
+struct Greeted : Side {
+  Greeted() { REQUIRE(session.receive(kHello)); }
+};
+
 const std::string kBlock(kMaxStreamData, 'x');
 
 }  // namespace
@@ -85,23 +90,20 @@ TEST_CASE("a request comes in pieces, with members of its own, and is answered o
 TEST_CASE("what is no request ends the link", "[control]") {
   for (const char* line : {"", "1", "[]", "{", "{}", "{\"id\":0,\"do\":\"x\"}", "{\"id\":-1,\"do\":\"x\"}",
                            "{\"id\":1}", "{\"id\":1,\"do\":2}", "{\"id\":1e30,\"do\":\"x\"}", "\xff"}) {
-    Side side;
-    REQUIRE(side.session.receive(kHello));
+    Greeted side;
     CHECK_FALSE(side.session.receive(line + std::string("\n")));
     CHECK(side.asked.empty());
   }
 }
 
 TEST_CASE("a request that is open cannot be made again", "[control]") {
-  Side side;
-  REQUIRE(side.session.receive(kHello));
+  Greeted side;
   side.ask(1);
   CHECK_FALSE(side.session.receive(line_of(ControlRequest{1, "status"})));
 }
 
 TEST_CASE("sixteen requests may be open, one more is refused and the link goes on", "[control]") {
-  Side side;
-  REQUIRE(side.session.receive(kHello));
+  Greeted side;
   static_cast<void>(side.sent());
   for (std::uint64_t id = 1; id <= kMaxOpen + 1; ++id) side.ask(id);
   CHECK(side.asked.size() == kMaxOpen);
@@ -119,22 +121,19 @@ TEST_CASE("a line of a megabyte is taken, one that is longer ends the link", "[c
     std::string line = line_of(ControlRequest{1, "status", {{"x", ""}}});
     return line.insert(line.find("\"\"") + 1, size - line.size(), 'x');
   };
-  Side side;
-  REQUIRE(side.session.receive(kHello));
+  Greeted side;
   std::string longest = line_of_size(kMaxFrame);
   REQUIRE(longest.size() == kMaxFrame);
   CHECK(side.session.receive(longest));
   CHECK(side.asked.size() == 1);
   CHECK(side.session.receive(line_of_size(kMaxFrame + 1)).error().code == EMSGSIZE);
-  Side endless;
-  REQUIRE(endless.session.receive(kHello));
+  Greeted endless;
   REQUIRE(endless.session.receive(std::string(kMaxFrame - 1, 'x')));
   CHECK(endless.session.receive("x").error().code == EMSGSIZE);
 }
 
 TEST_CASE("an answer that is too long is an error, so that the link goes on", "[control]") {
-  Side side;
-  REQUIRE(side.session.receive(kHello));
+  Greeted side;
   static_cast<void>(side.sent());
   side.ask(1);
   side.session.answer(1, Json(std::string(kMaxFrame, 'x')));
@@ -156,8 +155,7 @@ TEST_CASE("events that a client does not take are dropped and counted", "[contro
 }
 
 TEST_CASE("a client that takes no answers is let go", "[control][long]") {
-  Side side;
-  REQUIRE(side.session.receive(kHello));
+  Greeted side;
   side.ask(1);
   for (int i = 0; i < 16; ++i) side.session.answer_part(1, std::string(1000000, 'x'));
   CHECK_FALSE(side.session.is_full());
@@ -169,8 +167,7 @@ TEST_CASE("a client that takes no answers is let go", "[control][long]") {
 }
 
 TEST_CASE("data goes as far as the client's credit", "[control]") {
-  Side side;
-  REQUIRE(side.session.receive(kHello));
+  Greeted side;
   static_cast<void>(side.sent());
   side.ask_for_data(1, 10);
   CHECK(side.asked[0].arguments == Json::object());
@@ -197,8 +194,7 @@ TEST_CASE("data goes as far as the client's credit", "[control]") {
 }
 
 TEST_CASE("a client that takes no data has no room, whatever its credit is", "[control]") {
-  Side side;
-  REQUIRE(side.session.receive(kHello));
+  Greeted side;
   side.ask_for_data(1, kMaxCredit);
   REQUIRE(side.session.receive(line_of(StreamCredit{1, kMaxCredit})));
   std::size_t taken = 0;
@@ -212,8 +208,7 @@ TEST_CASE("a client that takes no data has no room, whatever its credit is", "[c
 }
 
 TEST_CASE("a client sends data within what it was granted", "[control]") {
-  Side side;
-  REQUIRE(side.session.receive(kHello));
+  Greeted side;
   static_cast<void>(side.sent());
   side.ask(1);
   side.session.grant(1, 5);
@@ -255,20 +250,17 @@ TEST_CASE("what is no frame of a stream ends the link", "[control]") {
         R"({"stream":"x","data":"x"})", R"({"id":1,"stream":"x","eof":1})", R"({"id":1,"credit":-1})",
         R"({"id":1,"credit":1e30})", R"({"id":2,"do":"attach","credit":"x"})"}) {
     CAPTURE(line);
-    Side side;
-    REQUIRE(side.session.receive(kHello));
+    Greeted side;
     side.ask(1);
     side.session.grant(1, 1000);
     CHECK_FALSE(side.session.receive(line + std::string("\n")));
   }
-  Side side;
-  REQUIRE(side.session.receive(kHello));
+  Greeted side;
   side.ask(1);
   side.session.grant(1, kMaxGranted);
   CHECK(side.session.receive(line_of(StreamData{1, "x", kBlock})));
   CHECK_FALSE(side.session.receive(line_of(StreamData{1, "x", kBlock + 'x'})));
-  Side named;
-  REQUIRE(named.session.receive(kHello));
+  Greeted named;
   named.ask(1);
   named.session.grant(1, 10);
   CHECK(named.session.receive(line_of(StreamData{1, std::string(kMaxStreamName, 'n'), "x"})));

@@ -328,22 +328,16 @@ TEST_CASE("what changes while it is read is not reported") {
   CHECK(reads == 3);
   // No frame of it stays.
   std::uint64_t alone = program.frame(program.step, 2, 0);
-  auto none = doctor::python_stacks(
-      [&](std::uint64_t address, void* to, std::size_t size) {
-        if (address == cframe + 8) program.put(cframe + 8, ++looks % 2 == 0 ? alone : program.inner);
-        return program.copy(address, to, size);
-      },
-      program.files());
+  const auto changing = [&](std::uint64_t address, void* to, std::size_t size) {
+    if (address == cframe + 8) program.put(cframe + 8, ++looks % 2 == 0 ? alone : program.inner);
+    return program.copy(address, to, size);
+  };
+  auto none = doctor::python_stacks(changing, program.files());
   REQUIRE_FALSE(none);
   CHECK(none.error().message == "its functions change faster than they can be read");
   // Another thread is still read.
   program.add_thread(9, program.frame(program.module, 2, 0));
-  auto other = doctor::python_stacks(
-      [&](std::uint64_t address, void* to, std::size_t size) {
-        if (address == cframe + 8) program.put(cframe + 8, ++looks % 2 == 0 ? alone : program.inner);
-        return program.copy(address, to, size);
-      },
-      program.files());
+  auto other = doctor::python_stacks(changing, program.files());
   REQUIRE(other);
   CHECK(other->threads.size() == 1);
   CHECK(other->unread.at(7) == "its functions change faster than they can be read");

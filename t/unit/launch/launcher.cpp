@@ -70,6 +70,11 @@ struct LauncherFixture {
     look.start(event::Seconds(0.005), event::Seconds(0.005));
     until(done);
   }
+  void finish(event::Seconds grace = event::Seconds(60)) {
+    bool done = false;
+    launcher->finish(grace, [&] { done = true; });
+    until([&] { return done; });
+  }
 };
 
 }  // namespace
@@ -116,9 +121,7 @@ TEST_CASE_METHOD(LauncherFixture,
   CHECK(content("got") == "1 --boot=hosts the secret\n");
   launcher->joined(4);
   CHECK(launcher->running() == 1);
-  bool done = false;
-  launcher->finish(event::Seconds(60), [&] { done = true; });
-  until([&] { return done; });
+  finish();
   CHECK(ended == Words{"4 exited with code 3"});
   CHECK(failed.empty());
 }
@@ -131,9 +134,7 @@ TEST_CASE_METHOD(LauncherFixture, "an agent starts the shell on another host, by
   launcher->start(1, "no-such-host", large);
   until_written("got");
   launcher->joined(1);
-  bool done = false;
-  launcher->finish(event::Seconds(60), [&] { done = true; });
-  until([&] { return done; });
+  finish();
   CHECK(content("host") == "no-such-host\n");
   CHECK(content("got") == "a  b,it's\n");
   CHECK(content("input") == large);
@@ -146,9 +147,7 @@ TEST_CASE_METHOD(LauncherFixture, "a shell can have an agent of its own") {
   launcher->start(1, "no-such-host", "lines", {agent});
   until_there("input");
   launcher->joined(1);
-  bool done = false;
-  launcher->finish(event::Seconds(60), [&] { done = true; });
-  until([&] { return done; });
+  finish();
   CHECK(content("host") == "no-such-host\n");
   CHECK(content("input") == "lines");
   CHECK(failed.empty());
@@ -200,9 +199,7 @@ TEST_CASE_METHOD(LauncherFixture, "of several that are started together each get
   CHECK_FALSE(there("got.11"));
   launcher->joined(0);
   CHECK(launcher->running() == 9);
-  bool done = false;
-  launcher->finish(event::Seconds(60), [&] { done = true; });
-  until([&] { return done; });
+  finish();
 }
 
 TEST_CASE_METHOD(LauncherFixture, "whoever is told of one that cannot be started may end all that run") {
@@ -237,9 +234,7 @@ TEST_CASE_METHOD(LauncherFixture, "what agents say comes out in whole lines") {
   make({.shell = {shell}});
   launcher->start(1, "n1", "");
   launcher->joined(1);
-  bool done = false;
-  launcher->finish(event::Seconds(60), [&] { done = true; });
-  until([&] { return done; });
+  finish();
   CHECK(said == "ab\nlast\n");
 }
 
@@ -260,9 +255,7 @@ TEST_CASE_METHOD(LauncherFixture,
   launcher->joined(2);
   until_there("began.4");
   CHECK(launcher->running() == 5);
-  bool done = false;
-  launcher->finish(event::Seconds(60), [&] { done = true; });
-  until([&] { return done; });
+  finish();
   CHECK(failed.empty());
 }
 
@@ -279,9 +272,7 @@ TEST_CASE_METHOD(LauncherFixture, "at the end agents that stay are told to go, a
   until_there("hard.began");
   launcher->joined(1);
   launcher->joined(2);
-  bool done = false;
-  launcher->finish(event::Seconds(0.05), [&] { done = true; });
-  until([&] { return done; });
+  finish(event::Seconds(0.05));
   CHECK(ended == Words{"1 exited with code 5", "2 killed by SIGKILL"});
 }
 

@@ -37,6 +37,18 @@ struct World {
     REQUIRE(host.call("shell.start").value() == 0);
     host.events().add({{"name", "shell.start"}, {"timestamp", 1.0}, {"context", Json::object()}});
   }
+  // Returns the process of task 2, which sleeps; its end is the test's.
+  pid_t start_one() {
+    REQUIRE(init().value() == 1);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::pause();
+      ::_exit(0);
+    }
+    host.start_tasks({{2, child}});
+    host.events().add({{"name", "shell.start"}, {"timestamp", 1.0}, {"context", Json::object()}});
+    return child;
+  }
   // Waits until it is listed.
   record::JobEntry listed() {
     std::optional<record::JobEntry> out;
@@ -185,14 +197,7 @@ TEST_CASE("control: cancel ends the job with 143, once", "[control]") {
 
 TEST_CASE("control: ps has the processes of tasks that run", "[control]") {
   World world;
-  REQUIRE(world.init().value() == 1);
-  pid_t child = ::fork();
-  if (child == 0) {
-    ::pause();
-    ::_exit(0);
-  }
-  world.host.start_tasks({{2, child}});
-  world.host.events().add({{"name", "shell.start"}, {"timestamp", 1.0}, {"context", Json::object()}});
+  const pid_t child = world.start_one();
   CHECK(world.asked([child](control::Client& client) {
     auto answer = client.ask("ps");
     if (!answer || !(*answer)["late"].empty()) return 1;
@@ -227,14 +232,7 @@ TEST_CASE("control: ps has what tasks have spawned, as the topic pmi.processes t
 
 TEST_CASE("control: plan has where the tasks that run are, and why", "[control]") {
   World world;
-  REQUIRE(world.init().value() == 1);
-  pid_t child = ::fork();
-  if (child == 0) {
-    ::pause();
-    ::_exit(0);
-  }
-  world.host.start_tasks({{2, child}});
-  world.host.events().add({{"name", "shell.start"}, {"timestamp", 1.0}, {"context", Json::object()}});
+  const pid_t child = world.start_one();
   auto plan = [&](const std::function<bool(const Json&)>& is_right) {
     return world.asked([&](control::Client& client) {
       auto answer = client.ask("plan");
