@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// exit-on-error: tasks that fail end the job. How many: the option's value, or its member `when`
-// (job::FailureLimit). `ranks` and `codes` select the failures that count, `grace` is how much later the job ends,
-// `then` whether it does.
+// exit-on-error: tasks that fail end the job. How many failures that takes is the option's value, or its member
+// `when` (job::FailureLimit). `ranks` and `codes` select the failures that count. `grace` is how much later the job
+// ends, and `then` whether it ends at all.
 //
 // Shell 0 judges by the ends of all tasks. If the first failure ends the job at once, each shell also judges its
 // own tasks, before the other shells know of them. The failure of a task that has only lost another one

@@ -145,7 +145,8 @@ class ObjectExtraction {
       content = encoding ? TRY(content_of(*encoding, *data, content_ != nullptr)) : dump_json(data->json());
     CHECK_OK(check_size(object, entry, content, blobs));
     UniqueFd file = TRY(in(object.path(), destination_.open_file(entry)));
-    // For elements of an array the path says more than their place; the errors of the destination have it already.
+    // An element of an array is better known by its path than by its index. Errors of the destination have the path
+    // already.
     const std::string place =
         key.empty() ? fmt::format("{}: {}", object.path(), in_quotes(entry.path)) : object.path();
     Result<void> written = in(place, in_store ? copy(blobs, file.get()) : write(content, 0, file.get()));

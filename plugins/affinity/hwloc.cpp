@@ -8,9 +8,9 @@
 //   hwloc.restrict  a switch, with hwloc.xmlfile: only what belongs to the job's cores. Logical indexes then
 //                     count only these.
 //
-// FLUX_HWLOC_XMLFILE in the job's environment, else HWLOC_XMLFILE there, names a topology of the node that is there
-// already: nothing is discovered then. The former is also used to bind cores, where sysfs would be enough
-// otherwise.
+// If the job's environment has FLUX_HWLOC_XMLFILE, or else HWLOC_XMLFILE, the variable names a file with the node's
+// topology, and nothing is discovered. With FLUX_HWLOC_XMLFILE cores are bound by that file, too, even where sysfs
+// would be enough.
 //
 // A made-up machine (-o pretend) has the topology that its shape describes; HWLOC_THISSYSTEM is 0 then.
 //

@@ -157,7 +157,7 @@ class Divider {
     deal(left, tasks - fit);
   }
 
-  // Takes `count` units, first those by which parts have more than shares.
+  // Takes `count` units, first from what parts have beyond whole shares.
   void take(const Group& group, std::size_t count, std::size_t share, Share& out) {
     if (count == 0) return;
     std::size_t before = out.size();
@@ -245,7 +245,7 @@ class NodeMap {
 
   [[nodiscard]] bool has(SetKind kind) const { return !by_cpu_[static_cast<std::size_t>(kind)].empty(); }
 
-  // The numbers that words have, of all sets of that kind that have one of these cpus.
+  // The numbers, as texts have them, of all sets of that kind that have one of these cpus.
   [[nodiscard]] value::Idset numbers(SetKind kind, const Idset& cpus) const {
     std::vector<Idset::Id> out;
     std::size_t last = kNone;
@@ -403,7 +403,7 @@ class GpuPairing {
   }
 
  private:
-  // Takes, of the gpus with the fewest users, the one that is near to the fewest cpus: others may be near to more
+  // Of the gpus with the fewest users, takes the one that is near to the fewest cpus, as the others may suit more
   // tasks.
   void take_best(std::size_t task, Nearness wanted, std::size_t most_users) {
     std::size_t best = gpus_.size();

@@ -395,8 +395,8 @@ Result<Json> Execs::resize(std::uint64_t client, const JsonAt& arguments) {
 
 // ---- input ---------------------------------------------------------------------------------
 
-// Called once all targets have started: before, a shell would not know whose input it is. The slowest target
-// decides.
+// Called once all targets have started, as until then a shell does not know the order that the input is for. The
+// slowest target decides how much is granted.
 void Execs::grant_input(Key key, Exec& exec) {
   if (!exec.command.has_input || exec.is_gone) return;
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
@@ -770,8 +770,8 @@ void ExecRunner::end(std::uint64_t number, Order& order) {
   }
   order.stage = timer ? 1 : 2;
   int signum = timer ? SIGTERM : SIGKILL;
-  Signals others = signals_of_marked(number, order, signum);  // found first, as it searches below the processes
-                                                              // that are ended
+  // Found before any process is ended, as the search goes on below those that are.
+  Signals others = signals_of_marked(number, order, signum);
   if (timer && hang_up(order)) return send_all(others);
   kill(order, signum);
   kill(order, SIGCONT);  // a stopped process takes the SIGTERM only once it runs

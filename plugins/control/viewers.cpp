@@ -345,7 +345,7 @@ void Scrollback::Reader::start() {
   before_ += offset_ - (number_ == from_.first_ ? from_.first_offset_ : 0);
 }
 
-// Goes back from the end past so many beginnings of lines.
+// Goes back from the end until it has passed that many beginnings of lines.
 void Scrollback::Reader::start_at_lines(std::uint64_t lines) {
   number_ = from_.last();
   offset_ = 0;

@@ -294,8 +294,8 @@ constexpr double kLooks = 4;        // in the time
 constexpr double kMostPeriod = 60;  // seconds from one look to the next
 constexpr int kCode = 124;          // of a job that is ended, as of one that is over its time limit
 
-// The first verdict, if it says that some tasks hang, or keep the others waiting; null: it blames no task. One that
-// only wakes now and then does not get on here, as nothing has for long.
+// The first verdict, if it says that some tasks hang, or keep the others waiting; null: it blames no task. A task
+// that only wakes now and then counts as one that hangs, as no task has got on for long.
 const doctor::Verdict* blames(const std::vector<doctor::Verdict>& verdicts) {
   using Kind = doctor::Verdict::Kind;
   if (verdicts.empty() || verdicts.front().ranks.empty()) return nullptr;
@@ -441,8 +441,8 @@ void HangWatch::examine() {
 
 namespace {
 
-// Whether some tasks run, and each of the others has ended for good or is on a shell that has not answered:
-// otherwise some are about to start again.
+// Whether some tasks run and none is about to start again: each of the others has ended for good, or is on a shell
+// that has not answered.
 bool are_all_there(const doctor::Examination& found, value::Idset all) {
   value::Idset running;
   for (const doctor::TaskGroup& each : found.groups) {
@@ -490,7 +490,8 @@ void HangWatch::report(const Examined& examined) {
   host_.raise(end);
 }
 
-// Leader. Tasks that have ended, and those of a shell that does not answer, cannot be killed: then all others are.
+// Leader. If the blamed tasks have ended, or are of a shell that does not answer, they cannot be killed: then all
+// others are.
 void HangWatch::end_tasks(const doctor::Verdict* blamed, const std::string& why) {
   using Kind = doctor::Verdict::Kind;
   const bool may_be = blamed != nullptr && blamed->kind != Kind::ended && blamed->kind != Kind::no_answer;
@@ -520,8 +521,7 @@ namespace {
 
 constexpr double kForOthers = 0.25;   // of a window: how long the leader waits for windows of other shells
 constexpr double kMostForOthers = 5;  // seconds; the most for that
-constexpr double kLateGrowth = 1.5;   // of the time from one growth to the next: after this the task has become
-                                      // slower
+constexpr double kLateGrowth = 1.5;   // times that from one growth to the next: after it the task has become slower
 constexpr std::size_t kMostUnsentWindows = 16;  // windows: a leader that takes none for long gets no more
 constexpr std::size_t kMostSent = 4096;         // tasks in a record
 

@@ -89,19 +89,20 @@ struct Change {
 // by others, except those that sleep in nanosleep.
 [[nodiscard]] Change change_of(const ProcessLook& before, const ProcessLook& now, double interval);
 
-// Whether a library has the thread for itself, like UCX for its connections: such a thread does not use the
-// program's locks and pipes, and does not show what the program does.
+// Whether the thread is one that a library has made for itself, as UCX does for its connections: such a thread does
+// not use the program's locks and pipes, and does not show what the program does.
 [[nodiscard]] bool is_of_library(pid_t pid, const ThreadLook& thread);
 
-// The threads of the process that have waited at both looks without being woken, in calls without a time limit;
-// libraries' threads are left out, here and below.
+// The threads of the process that have waited at both looks without being woken, in calls without a time limit.
+// This function and the next leave out the threads of libraries.
 [[nodiscard]] std::set<pid_t> waiting_threads(const ProcessLook& before, const ProcessLook& now);
 
 // The number of its threads, if all have waited at both looks for locks of the process, or for each other's end:
 // for ever, as nobody else can wake them. 0: this is not so, or may not be known.
 [[nodiscard]] std::uint64_t locked_threads(const ProcessLook& before, const ProcessLook& now);
 
-// What a process does that waits in `where`, if its system call may not be known; `object` as in doctor::Fact.
+// For a process whose system call may not be known: what it does, as it waits in `where`. `object` as in
+// doctor::Fact.
 struct GuessedCall {
   std::string name, object;
 };
@@ -115,9 +116,10 @@ struct DescriptorKind {
 };
 [[nodiscard]] DescriptorKind kind_of_descriptor(pid_t pid, int fd);
 
-// What the tasks of this shell do, by two looks at each of their processes and threads. The busiest thread of the
-// busiest process of a task stands for the task. If none runs, the process stands for it that its first process
-// waits for, by its first thread; if this thread waits for another, by one that waits for a descriptor.
+// What the tasks of this shell do, by two looks at each of their processes and threads. One thread stands for each
+// task: the busiest thread of its busiest process. If no process of the task runs, it is the first thread of the
+// process that the task's first process waits for; and if that thread waits for another, a thread of the same
+// process that waits for a descriptor.
 class TaskLooks {
  public:
   explicit TaskLooks(plugin::Host& host);  // the first look

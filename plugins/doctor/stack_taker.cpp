@@ -157,7 +157,7 @@ void StackTaker::begin_again() {
   begin_more();
 }
 
-// Targets without a second stack count as the others with the same first one.
+// A target without a second stack gets the steps of those with the same first stack.
 void StackTaker::share_steps() {
   for (const auto& [stack, ranks] : alike_) {
     doctor::Steps steps = doctor::Steps::unknown;
@@ -224,7 +224,7 @@ void StackTaker::complete(std::uint32_t rank) {
   begin_more();
 }
 
-// Returns false if the process has to be traced, as far as that is possible. Takes at most some milliseconds.
+// Returns false if only a tool that traces the process can tell its stack. Takes at most some milliseconds.
 bool StackTaker::read_python(const Target& target, const std::string& program) {
   auto read = python_stacks_of(target.pid, program);
   if (!read) {

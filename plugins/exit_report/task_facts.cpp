@@ -63,7 +63,7 @@ bool all_found_in(void* library, DwflFunctions& f) {
          found_in(library, "dwfl_module_info", f.module_info);
 }
 
-// Nothing but the dump is read, above all no debug information, for which libdw would ask servers.
+// Only the dump is read: for debug information libdw would ask servers.
 int no_elf(Dwfl_Module*, void**, const char*, Dwarf_Addr, char**, Elf**) { return -1; }
 int no_debuginfo(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word, char**) {
   return -1;
@@ -368,7 +368,8 @@ Json core_file(const Dumped& process, const std::string& root) {
 namespace {
 
 constexpr std::string_view kKills = "oom_kill ";
-constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 62;  // version 1 means no limit by a number of about 2^63
+// Version 1 of cgroups shows a number of about 2^63 where there is no limit.
+constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 62;
 
 }  // namespace
 

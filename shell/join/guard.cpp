@@ -28,8 +28,8 @@ GuardKind kind_of(event::Children::GroupState state) {
                                 : GuardKind::no_group;
 }
 
-// Not as fork(2): of such a child there is no SIGCHLD, and only a wait that asks for it (__WALL) finds it. So a
-// shell that asks the kernel for its children hears at once that it has none, and does not look for them in /proc.
+// Unlike a child of fork(2), this one sends no SIGCHLD when it ends, and only a wait with __WALL finds it. So a shell
+// that asks the kernel for its children hears at once that it has none, and does not look for them in /proc.
 pid_t fork_unseen() { return static_cast<pid_t>(::syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr)); }
 
 }  // namespace
@@ -166,8 +166,8 @@ class Doomed {
     return out;
   }
 
-  // A group of another session only has a number that was once one of ours; so may have one whose leader was
-  // reaped, unless the process is older than that. What such a group has started since has the mark.
+  // A group of another session is not ours: its number was only used again. The same may be true of a group whose
+  // leader was reaped, unless the process is older than that. What ours has started since has the mark.
   [[nodiscard]] bool of_groups(pid_t pid) const {
     if (groups_.empty()) return false;
     auto stat = ProcessStat::of(pid);
@@ -229,9 +229,9 @@ class GuardProcess {
     return wanted[0].revents == 0 || read_records();
   }
 
-  // A child that is about to become a task is killed as the shell ends, a moment after the pipe has closed. Were
-  // what its handler waits for killed in between, the task would start. A shell that has closed the pipe by itself
-  // ends soon.
+  // A child that is about to become a task is killed as the shell ends, a moment after the pipe has closed. If a
+  // process that the child's handler waits for were killed before that, the task would start. A shell that has
+  // closed the pipe by itself ends soon.
   void wait_for_end_of_shell() const {
     for (int look = 0; look < kEndLooks && ::getppid() == duty_.shell; ++look) ::usleep(kBetweenEndLooks);
   }

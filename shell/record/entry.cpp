@@ -213,8 +213,8 @@ Result<exits::Record> record_at(const JsonAt& at) {
   return record;
 }
 
-// The records of all tasks. It only matters which rank is `main`: ranks that were left out because they are many
-// may be any others.
+// The records of all tasks. Only the rank that is `main` has to be the right one: for ranks that the entry leaves
+// out, as they are many, any others are taken.
 Result<exits::Outcomes> outcomes_of(const EntryEnd& end, bool needs_ranks) {
   exits::Outcomes out;
   value::Idset::Id unknown = value::Idset::kMaxId;

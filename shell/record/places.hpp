@@ -106,7 +106,7 @@ struct Listed {
   [[nodiscard]] std::string_view status() const;
 };
 
-// The facts by which it is found out whether a leader still runs; tests use others than own_witness().
+// What this host knows of processes, to find out whether a leader still runs. Tests use others than own_witness().
 struct Witness {
   ProcessPlace here;
   // When a process was started, as places.hpp has it; none: there is no such process, or it has ended.
@@ -137,8 +137,8 @@ struct JobList {
   std::vector<std::string> warnings;  // about places and entries that could not be read, one line each
 
   // Reads all entries. Where the directory can be written to, the end of a job whose leader is gone is recorded,
-  // and entries of jobs that ended too long ago are removed. If two places have one id the entry that knows how the
-  // job has ended counts.
+  // and entries of jobs that ended too long ago are removed. If two places have an entry of the same id, the one
+  // that says how the job has ended counts.
   static JobList read(const std::vector<std::string>& places, const Witness& witness, double now);
 
   // `job`: an id in any form of RFC 19, a unique beginning of an id, a name that only one running job has, or if
