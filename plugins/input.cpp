@@ -6,8 +6,8 @@
 // process group of its own would be stopped when it reads.
 //
 // In a job of several shells the stdin is the leader's, and each shell gets it as a pipe (JobInput). A new leader
-// asks all shells how far they have read. Once the launcher has connected to it, it goes on at the earliest of these
-// positions.
+// asks all shells how far they have read. Once the launcher has connected to it, it goes on at the earliest of
+// these positions.
 
 #include <fcntl.h>
 #include <sys/stat.h>

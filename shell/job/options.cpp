@@ -395,7 +395,7 @@ Result<void> read_members(const JsonAt& option, std::string_view text, RestartOp
   return read_member(option, name, value, out);
 }
 
-// With no-progress, or with a limit for each task, the number of restarts has no limit of its own unless it is given.
+// With no-progress, or a limit for each task, the job's restarts have no limit of their own, unless max is set.
 Result<void> settle_limit(const JsonAt& option, RestartOption& out) {
   const bool is_given = out.max != 0;
   if (!is_given) out.max = out.no_progress || out.per_task ? RestartOption::kMost : RestartOption().max;

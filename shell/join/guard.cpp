@@ -28,8 +28,8 @@ GuardKind kind_of(event::Children::GroupState state) {
                                 : GuardKind::no_group;
 }
 
-// Unlike a child of fork(2), this one sends no SIGCHLD when it ends, and only a wait with __WALL finds it. So a shell
-// that asks the kernel for its children hears at once that it has none, and does not look for them in /proc.
+// Unlike a child of fork(2), this one sends no SIGCHLD when it ends, and only a wait with __WALL finds it. So a
+// shell that asks the kernel for its children hears at once that it has none, and does not look for them in /proc.
 pid_t fork_unseen() { return static_cast<pid_t>(::syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr)); }
 
 }  // namespace

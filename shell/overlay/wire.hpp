@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages as bytes: a CBOR map in a frame, before which a link puts its length. doc/protocol.md defines it byte by byte.
+// Messages as bytes: a CBOR map in a frame, before which a link puts its length. doc/protocol.md defines it byte by
+// byte.
 //
 // Each message has one encoding, and decode() refuses any other: encode() of a decoded message gives the same
 // bytes.

@@ -64,7 +64,8 @@ constexpr const Asking* kShrink = &kAsked[0];
 constexpr const Asking* kGrow = &kAsked[1];
 constexpr const Asking* kExec = &kAsked[2];
 constexpr const Asking* kEvent = &kAsked[3];
-// A request that is itself the entry, such as a signal, is to the leader what an event is; Run::go() asks for the end.
+// A request that is itself the entry, such as a signal, is to the leader what an event is. Run::go() asks for the
+// end.
 template <typename... T>
 constexpr bool are_asked(const std::variant<T...>* /*of*/) {
   auto is_entry = [](auto* of) { return std::is_constructible_v<EntryBody, decltype(*of)>; };
