@@ -44,32 +44,6 @@ Fact full_fact() {
 
 }  // namespace
 
-TEST_CASE("a fact comes back from its JSON") {
-  for (const Fact& fact : {Fact(), full_fact()}) {
-    auto back = Fact::parse(fact.json());
-    REQUIRE(back);
-    CHECK(*back == fact);
-  }
-}
-
-TEST_CASE("a group comes back from its JSON") {
-  TaskGroup one = group(3, full_fact());
-  one.ranks.insert(8);
-  one.silent.add(2);
-  one.silent.add(4);
-  one.bytes.add(100);
-  one.path = "/data/mesh";
-  auto back = TaskGroup::parse(one.json());
-  REQUIRE(back);
-  CHECK(back->fact == one.fact);
-  CHECK(back->ranks.str() == "3,8");
-  CHECK(back->path == "/data/mesh");
-  CHECK(back->silent.least == 2);
-  CHECK(back->silent.most == 4);
-  CHECK(back->silent.mean() == 3);
-  CHECK(back->silent.count == 2);
-}
-
 TEST_CASE("what is no group is refused, with the place") {
   Json good = group(1, Fact()).json();
   auto refused = [&](const char* name, const Json& value) {

@@ -375,27 +375,6 @@ TEST_CASE("tasks without a process are in no place") {
   CHECK(job.kinds() == Texts{"fine "});
 }
 
-TEST_CASE("a verdict and an examination come back from their JSON") {
-  Patient job(6);
-  job.put("0-4", busy()).put("5", with(Doing::stopped));
-  job.absent = {{1, "n1", value::Idset::range(2, 3), true}};
-  job.ended_well.insert(1);
-  job.ended_badly.insert(2);
-  job.notes = {"a note"};
-  for (const auto& each : doctor::verdicts(job)) {
-    auto back = doctor::Verdict::parse(each.json());
-    REQUIRE(back);
-    CHECK(back->kind == each.kind);
-    CHECK(back->ranks == each.ranks);
-    CHECK(back->line() == each.line());
-  }
-  auto back = Examination::parse(job.json());
-  REQUIRE(back);
-  CHECK(back->json() == job.json());
-  CHECK_FALSE(Examination::parse(Json::object()));
-  CHECK_FALSE(doctor::Verdict::parse({{"kind", "guilty"}}));
-}
-
 namespace {
 
 Fact calls(std::string call, std::string object = "") {

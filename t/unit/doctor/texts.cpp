@@ -88,6 +88,7 @@ TEST_CASE("the texts of an examination and of verdicts") {
         R"({"absent":[{"host":"n2","lost":true,"ranks":"4-5","shell":2},{"host":"n3","lost":false,"ranks":")"
         R"(6","shell":3}],"ended-badly":"7","ended-well":"0-1","interval":0.5,"notes":["no gdb"],"tasks":8})");
   CHECK(Examination::parse(examination.json()).value().json() == examination.json());
+  CHECK_FALSE(Examination::parse(Json::object()));
   Verdict verdict{Verdict::Kind::no_answer, Idset::range(4, 5), "shell 2", "it is lost"};
   CHECK(dump_json(verdict.json()) ==
         R"({"evidence":"it is lost","kind":"no-answer","ranks":"4-5","text":"shell 2"})");

@@ -168,23 +168,6 @@ TEST_CASE(
   CHECK(it.job.attempt_of(0) == 3);
 }
 
-TEST_CASE("what shells announce of restarts reads back to the same") {
-  RestartMessage message = Fixture::asked(2, {4, 5});
-  message.ordered = true;
-  CHECK(message.asked() == R"({"ends":[[4,1,"x3",0.5],[5,1,"x3",0.5]],"ordered":true,"shell":2,"whole":false})");
-  message.whole = true;
-  message.why_not = "no";
-  auto read = RestartMessage::parse(message.answered(), 3).value();
-  CHECK(read.why_not == "no");
-  CHECK(read.ordered);
-  CHECK(read.ends.size() == 2);
-  RestartMessage all;
-  all.whole = all.ordered = true;
-  all.restarts = 7;
-  CHECK(RestartMessage::parse(all.answered(), 1).value().restarts == 7);
-  CHECK_FALSE(RestartMessage::parse("{}", 1));
-}
-
 // ---- where=spare ---------------------------------------------------------------------------------
 
 namespace {

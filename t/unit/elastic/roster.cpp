@@ -80,19 +80,6 @@ TEST_CASE("what is no roster is refused, with its place") {
   CHECK_FALSE(roster.add(JsonAt::root(json)));
 }
 
-TEST_CASE("a growth reads back to the same") {
-  Growth growth;
-  growth.shells.push_back({4, "n4", value::Idset::range(0, 3), value::Idset::range(1, 1), true, 0});
-  growth.shells.push_back({5, "n5", {}, {}, false});
-  Json json = growth.json();
-  CHECK(json.dump() == R"([[4,"n4","0-3","1",true,0],[5,"n5","","",false,null]])");
-  Growth read = Growth::parse(JsonAt::root(json)).value();
-  REQUIRE(read.shells.size() == 2);
-  CHECK(read.json() == json);
-  CHECK(read.has(5));
-  CHECK_FALSE(read.has(6));
-}
-
 TEST_CASE("what is no growth is refused, with its place") {
   struct Row {
     const char* text;

@@ -38,6 +38,7 @@ TEST_CASE("the texts of restart messages") {
   RestartMessage all{0, true, true, {}, 7, "", {}, ""};
   CHECK(all.asked() == R"({"ends":[],"ordered":true,"shell":0,"whole":true})");
   CHECK(all.answered() == R"({"ends":[],"ordered":true,"restarts":7,"shell":0,"whole":true})");
+  CHECK(RestartMessage::parse(all.answered(), 1)->restarts == 7);
 }
 
 TEST_CASE("the text of what shells have seen before all tasks start again") {
@@ -122,4 +123,9 @@ TEST_CASE("the texts of what a shell that joins is given") {
   CHECK(roster.json().dump() == R"({"joining":"6-7","leaving":"3","left":"4-5","lost":"1-2,8"})");
   Growth growth{{{5, "n5", Idset::range(0, 3), Idset::range(0, 0), true, 2}, {6, "n6", {}, {}, false}}};
   CHECK(growth.json().dump() == R"([[5,"n5","0-3","0",true,2],[6,"n6","","",false,null]])");
+  Json told = growth.json();
+  Growth read = Growth::parse(JsonAt::root(told)).value();
+  CHECK(read.json() == told);
+  CHECK(read.has(6));
+  CHECK_FALSE(read.has(7));
 }
