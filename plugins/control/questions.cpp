@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/control/questions.hpp"
 
-#include <dirent.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -135,15 +134,9 @@ using Process = std::pair<std::int64_t, ProcessStat>;
 // In the order of their numbers.
 std::vector<Process> all_processes() {
   std::vector<Process> out;
-  DIR* folder = ::opendir("/proc");
-  if (folder == nullptr) return out;
-  while (const dirent* each = ::readdir(folder)) {
-    auto pid = parse_u64(each->d_name);
-    if (!pid) continue;
-    if (auto stat = ProcessStat::of(static_cast<pid_t>(*pid)))
-      out.emplace_back(static_cast<std::int64_t>(*pid), *std::move(stat));
+  for (pid_t pid : numbers_in("/proc")) {
+    if (auto stat = ProcessStat::of(pid)) out.emplace_back(pid, *std::move(stat));
   }
-  ::closedir(folder);
   auto by_number = [](const Process& a, const Process& b) { return a.first < b.first; };
   std::sort(out.begin(), out.end(), by_number);
   return out;

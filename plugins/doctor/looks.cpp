@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/doctor/looks.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/stat.h>
@@ -118,13 +117,7 @@ std::string_view value_of(std::string_view text, std::string_view name) {
 
 // In order, at most as many as are looked at.
 std::vector<pid_t> threads_of(pid_t pid) {
-  std::vector<pid_t> out;
-  DIR* folder = ::opendir(proc(pid, "task").c_str());
-  if (folder == nullptr) return out;
-  while (const dirent* each = ::readdir(folder)) {
-    if (auto number = parse_u64(each->d_name)) out.push_back(static_cast<pid_t>(*number));
-  }
-  ::closedir(folder);
+  std::vector<pid_t> out = numbers_in(proc(pid, "task"));
   std::sort(out.begin(), out.end());
   if (out.size() > ProcessLook::kMostThreads) out.resize(ProcessLook::kMostThreads);
   return out;
@@ -726,18 +719,8 @@ void TaskLooks::add_pmi(const task::Task& task, doctor::Fact& fact) {
 
 namespace {
 
-// The entries of a folder whose names are numbers.
-void for_each_number(const std::string& path, const std::function<void(std::uint64_t)>& use) {
-  DIR* folder = ::opendir(path.c_str());
-  if (folder == nullptr) return;
-  while (const dirent* each = ::readdir(folder)) {
-    if (auto number = parse_u64(each->d_name)) use(*number);
-  }
-  ::closedir(folder);
-}
-
 // "pos:\t0\nflags:\t02000001\n...", octal. O_RDONLY, O_WRONLY or O_RDWR; -1: unknown.
-int mode_of(std::uint64_t pid, std::uint64_t fd) {
+int mode_of(pid_t pid, int fd) {
   auto text = read_file(fmt::format("/proc/{}/fdinfo/{}", pid, fd));
   if (!text) return -1;
   for (std::string_view line : split(*text, '\n')) {
@@ -754,19 +737,19 @@ int mode_of(std::uint64_t pid, std::uint64_t fd) {
 std::map<std::string, PipeEnds> pipe_ends(const std::set<std::string>& links) {
   std::map<std::string, PipeEnds> out;
   if (links.empty()) return out;
-  for_each_number("/proc", [&](std::uint64_t pid) {
+  for (pid_t pid : numbers_in("/proc")) {
     std::string folder = fmt::format("/proc/{}/fd", pid);
-    for_each_number(folder, [&](std::uint64_t fd) {
+    for (int fd : numbers_in(folder)) {
       char link[PATH_MAX];
       ssize_t size = ::readlink(fmt::format("{}/{}", folder, fd).c_str(), link, sizeof link);
-      if (size <= 0) return;
+      if (size <= 0) continue;
       auto found = links.find(std::string(link, static_cast<std::size_t>(size)));
-      if (found == links.end()) return;
+      if (found == links.end()) continue;
       int mode = mode_of(pid, fd);
-      if (mode == O_WRONLY || mode == O_RDWR) out[*found].writers.insert(static_cast<pid_t>(pid));
-      if (mode == O_RDONLY || mode == O_RDWR) out[*found].readers.insert(static_cast<pid_t>(pid));
-    });
-  });
+      if (mode == O_WRONLY || mode == O_RDWR) out[*found].writers.insert(pid);
+      if (mode == O_RDONLY || mode == O_RDWR) out[*found].readers.insert(pid);
+    }
+  }
   return out;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/process_stat.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -70,6 +71,17 @@ std::optional<ProcessStat> ProcessStat::of(pid_t pid, const std::string& root) {
   do got = ::read(file.get(), text.data(), text.size());
   while (got < 0 && errno == EINTR);
   return got > 0 ? parse(std::string_view(text.data(), static_cast<std::size_t>(got))) : std::nullopt;
+}
+
+std::vector<int> numbers_in(const std::string& folder) {
+  std::vector<int> out;
+  DIR* entries = ::opendir(folder.c_str());
+  if (entries == nullptr) return out;
+  while (const dirent* each = ::readdir(entries)) {
+    if (auto number = parse_u64(each->d_name)) out.push_back(static_cast<int>(*number));
+  }
+  ::closedir(entries);
+  return out;
 }
 
 bool has_proc() { return ProcessStat::of(::getpid()).has_value(); }

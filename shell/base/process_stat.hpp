@@ -28,6 +28,10 @@ struct ProcessStat {
   static std::optional<ProcessStat> of(pid_t pid, const std::string& root = "");
 };
 
+// The entries of a folder whose names are numbers, in any order: processes, threads, descriptors. Empty if there is
+// no such folder.
+[[nodiscard]] std::vector<int> numbers_in(const std::string& folder);
+
 // Whether proc is mounted.
 [[nodiscard]] bool has_proc();
 

@@ -23,6 +23,9 @@ namespace nacre {
 // ellipsis.
 [[nodiscard]] std::string in_quotes(std::string_view text);
 
+// `word` as any shell of the Bourne family reads it: in single quotes unless it is plain.
+[[nodiscard]] std::string quoted_for_shell(std::string_view word);
+
 // Whether `text` matches the glob(7) `pattern` (fnmatch(3), no flags: '*' also matches '/' and '.').
 [[nodiscard]] bool glob_match(const std::string& pattern, const std::string& text);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "event/children.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/epoll.h>
@@ -257,18 +256,6 @@ using ByParent = std::unordered_map<pid_t, std::vector<pid_t>>;
 
 std::string proc(pid_t pid) { return "/proc/" + std::to_string(pid); }
 
-// The entries of a folder whose names are numbers; none if there is no such folder.
-std::vector<pid_t> numbered(const std::string& path) {
-  std::vector<pid_t> out;
-  DIR* folder = ::opendir(path.c_str());
-  if (folder == nullptr) return out;
-  while (const dirent* entry = ::readdir(folder)) {
-    if (auto number = parse_u64(entry->d_name)) out.push_back(static_cast<pid_t>(*number));
-  }
-  ::closedir(folder);
-  return out;
-}
-
 // A zombie: has to be reaped, cannot be signalled. If its first thread has ended, a process still runs in its other
 // threads.
 bool is_ended(const ProcessStat& stat) { return stat.state == 'Z' && stat.threads <= 1; }
@@ -276,7 +263,7 @@ bool is_ended(const ProcessStat& stat) { return stat.state == 'Z' && stat.thread
 // Reads all of /proc, for a kernel that does not list the children of a thread.
 ByParent scan() {
   ByParent out;
-  for (pid_t pid : numbered("/proc")) {
+  for (pid_t pid : numbers_in("/proc")) {
     if (auto stat = ProcessStat::of(pid); stat && stat->parent > 0) out[stat->parent].push_back(pid);
   }
   return out;
@@ -285,7 +272,7 @@ ByParent scan() {
 // The kernel lists them by thread.
 std::vector<pid_t> listed_children(pid_t pid) {
   std::vector<pid_t> out;
-  for (pid_t thread : numbered(proc(pid) + "/task")) {
+  for (pid_t thread : numbers_in(proc(pid) + "/task")) {
     Result<std::string> list = read_file(proc(pid) + "/task/" + std::to_string(thread) + "/children");
     if (!list) continue;
     for (std::string_view each : split(*list, ' ')) {

@@ -339,18 +339,6 @@ std::string remedy_without_shell(const value::WaitStatus& status, std::string_vi
 
 namespace {
 
-// Quotes it for any shell of the Bourne family.
-std::string quoted_for_shell(const std::string& word) {
-  bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 ||
-           std::string_view("_@%+=:,./-").find(static_cast<char>(c)) != std::string_view::npos;
-  });
-  if (plain) return word;
-  std::string out = "'";
-  for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
 std::string_view short_name(std::string_view name) { return name.substr(0, name.find('.')); }
 
 }  // namespace

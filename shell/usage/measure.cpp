@@ -418,30 +418,9 @@ Json NodeRow::json(std::string_view host) const {
 
 // ---- command line -----------------------------------------------------------------------
 
-namespace {
-
-// Whether a shell reads the word as it is.
-bool is_plain(std::string_view word) {
-  constexpr std::string_view kPlain = "%+,-./:=@_";
-  return !word.empty() && std::all_of(word.begin(), word.end(), [&](unsigned char c) {
-    return std::isalnum(c) != 0 || kPlain.find(static_cast<char>(c)) != std::string_view::npos;
-  });
-}
-
-}  // namespace
-
 std::string command_line(const std::vector<std::string>& words) {
   std::string out;
-  for (const std::string& word : words) {
-    if (!out.empty()) out += ' ';
-    if (is_plain(word)) {
-      out += word;
-      continue;
-    }
-    out += '\'';
-    for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    out += '\'';
-  }
+  for (const std::string& word : words) out += (out.empty() ? "" : " ") + quoted_for_shell(word);
   return out;
 }
 
