@@ -15,11 +15,12 @@
 //   wire::to_text(lease)                  {"ranks":"0-3","shell":1}
 //   wire::from_text<Lease>(text)          an error: "shell: expected an integer from 0 to 63, got 64"
 //
-// What a member looks like follows from its type: a number, true or false, text; text also of what has str() and
-// parse(); a vector, a set or a pair is an array, a map with texts as keys an object, a Json is written as it is,
-// an optional as its value or null, and a type with a description of its own by that. A rule behind the member says
-// more: it is a check, called with the place and the value that was read, or an object with read(at, value) and, if
-// it is also written in another way, write(value).
+// What a member looks like follows from its type. Numbers, booleans and texts are what they are in JSON. A type
+// with str() and parse() is a text. A vector, a set or a pair is an array; a map with texts as keys is an object. A
+// Json is written as it is, an optional as its value or null, and a type with a description of its own by that.
+//
+// A rule behind the member says more. It is a check, called with the place and the value that was read, or an
+// object with read(at, value) and, if it is also written in another way, write(value).
 //
 // The function stands in the namespace of the type, not in an anonymous one, before it is used. After an error all
 // other members are left as they are: the first one counts, in the order of the description.
@@ -35,7 +36,7 @@ namespace nacre::wire {
 template <typename M, typename T>
 concept Of = std::same_as<std::remove_const_t<M>, T>;
 
-// Whether `io` reads: for code that only a reader needs, or that a back end that writes cannot have.
+// Whether `io` reads: for code that only a reader needs, or that does not compile for a writer.
 template <typename IO>
 inline constexpr bool kReads = std::remove_reference_t<IO>::kIsReader;
 
@@ -245,10 +246,29 @@ bool is_none(const T& value) {
   }
 }
 
-class ObjectWriter {
+// What only a reader does.
+class NoChecks {
  public:
   static constexpr bool kIsReader = false;
 
+  // A reader refuses members that the description does not have.
+  template <typename M>
+  void refuse_others(const M& /*message*/) {}
+  // If `ok` is false a reader reports an error in the whole message: `PATH: expected WANT, got VALUE`.
+  void expect(bool /*ok*/, const char* /*want*/) {}
+  // If `ok` is false a reader reports an error in the member `key`: `PATH.KEY: WHY`; `why` may be a function that
+  // makes the text.
+  template <typename Why>
+  void check(const char* /*key*/, bool /*ok*/, const Why& /*why*/) {}
+  // If `ok` is false the whole message is an error; `why` is its text, or makes it.
+  template <typename Why>
+  void require(bool /*ok*/, const Why& /*why*/) {}
+  // A reader takes exactly one of these members: the error `expected one of A, B and C` comes before theirs.
+  void has_one_of(std::initializer_list<const char*> /*keys*/) {}
+};
+
+class ObjectWriter : public NoChecks {
+ public:
   // A member that is always there.
   template <typename T, typename... Rule>
   void has(const char* key, const T& value, const Rule&... rule) {
@@ -269,19 +289,6 @@ class ObjectWriter {
   void may_lack(const char* key, const T& value, const Rule&... rule) {
     has(key, value, rule...);
   }
-  // A reader refuses members that the description does not have.
-  template <typename M>
-  void refuse_others(const M& /*message*/) {}
-  // A reader takes the message as a whole, or its member `key`, for an error unless it is `ok`: `PATH: expected
-  // WANT, got VALUE`, or `PATH.KEY: WHY`; `why` may be a function that makes the text.
-  void expect(bool /*ok*/, const char* /*want*/) {}
-  template <typename Why>
-  void check(const char* /*key*/, bool /*ok*/, const Why& /*why*/) {}
-  // Unless it is `ok` the whole message is an error; `why` is its text, or makes it.
-  template <typename Why>
-  void require(bool /*ok*/, const Why& /*why*/) {}
-  // A reader takes exactly one of these members: the error `expected one of A, B and C` comes before theirs.
-  void has_one_of(std::initializer_list<const char*> /*keys*/) {}
 
   [[nodiscard]] Json take() && { return std::move(out_); }
 
@@ -410,10 +417,8 @@ class ArrayReader : public ErrorKeeper {
 };
 
 // Only the names.
-class KeyList {
+class KeyList : public NoChecks {
  public:
-  static constexpr bool kIsReader = false;
-
   template <typename T, typename... Rule>
   void has(const char* key, const T& /*value*/, const Rule&... /*rule*/) {
     keys_.emplace_back(key);
@@ -430,14 +435,6 @@ class KeyList {
   void may_lack(const char* key, const T& value, const Rule&... /*rule*/) {
     has(key, value);
   }
-  template <typename M>
-  void refuse_others(const M& /*message*/) {}
-  void expect(bool /*ok*/, const char* /*want*/) {}
-  template <typename Why>
-  void check(const char* /*key*/, bool /*ok*/, const Why& /*why*/) {}
-  template <typename Why>
-  void require(bool /*ok*/, const Why& /*why*/) {}
-  void has_one_of(std::initializer_list<const char*> /*keys*/) {}
 
   [[nodiscard]] const std::vector<std::string_view>& keys() const { return keys_; }
 
