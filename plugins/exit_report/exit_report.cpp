@@ -33,15 +33,52 @@ namespace {
 // of one task for each other way to fail.
 
 constexpr std::string_view kDigests =
-    "exit-report.digests";               // an announcement of the leader: records; and a collective
-constexpr event::Seconds kWritten{0.5};  // for the output of tasks to end
-constexpr event::Seconds kLookWritten{0.02};
+    "exit-report.digests";             // an announcement of the leader: records; and a collective
 constexpr std::size_t kMostCores = 4;  // core dumps that are looked at, of tasks that have failed alike in all else
 
 std::string module_of(const TaskFacts& facts, const task::Task& task) {
   Json core = facts.core(task);
   return core.is_object() ? core.value("module", "") : "";
 }
+
+// Waits until all that tasks have written is known, as far as it matters, or for a short time.
+class OutputWait {
+ public:
+  OutputWait(plugin::Host& host, TaskFacts& facts) : host_(host), facts_(facts) {}
+
+  // `matters`: for tasks with this end. `done` is called once, perhaps before this returns. To be called once.
+  void await(std::function<bool(const exits::Record& end)> matters, std::function<void()> done) {
+    matters_ = std::move(matters);
+    done_ = std::move(done);
+    until_ = event::clock_now() + kMost;
+    look();
+  }
+
+ private:
+  static constexpr event::Seconds kMost{0.5};
+  static constexpr event::Seconds kPeriod{0.02};
+
+  void look() {
+    timer_.reset();
+    auto is_known = [this](const auto& task) {
+      return task->starts_again() || !matters_(exits::Record::of(task->status())) || facts_.is_complete(*task);
+    };
+    auto tasks = host_.tasks();
+    if (event::clock_now() >= until_ || std::all_of(tasks.begin(), tasks.end(), is_known)) return done_();
+    auto timer = event::Timer::create(host_.loop(), [this] { look(); });
+    if (!timer) return done_();
+    timer_ = *std::move(timer);
+    timer_->unref();
+    timer_->start(kPeriod);
+  }
+
+  plugin::Host& host_;
+  TaskFacts& facts_;
+  std::function<bool(const exits::Record&)> matters_;
+  std::function<void()> done_;
+  event::Seconds until_{};
+  std::optional<event::Timer> timer_;
+};
 
 // Finds which tasks have failed alike: in the same way, with the same last line on standard error and, if a core
 // dump shows it, in the same module. The leader asks all shells once, when the job's tasks have ended; each answers
@@ -83,23 +120,7 @@ class FailureDigests {
   void asked(std::string_view records) {
     if (!records_.empty()) return;
     for (std::string_view each : split(records, ' ')) records_.emplace(each);
-    until_ = event::clock_now() + kWritten;
-    answer_if_written();
-  }
-
-  void answer_if_written() {
-    timer_.reset();
-    auto is_written = [this](const auto& task) {
-      return task->starts_again() || !records_.contains(exits::Record::of(task->status()).str()) ||
-             facts_.is_complete(*task);
-    };
-    auto tasks = host_.tasks();
-    if (event::clock_now() >= until_ || std::all_of(tasks.begin(), tasks.end(), is_written)) return answer();
-    auto timer = event::Timer::create(host_.loop(), [this] { answer_if_written(); });
-    if (!timer) return answer();
-    timer_ = *std::move(timer);
-    timer_->unref();
-    timer_->start(kLookWritten);
+    output_.await([this](const exits::Record& end) { return records_.contains(end.str()); }, [this] { answer(); });
   }
 
   void answer() {
@@ -163,16 +184,13 @@ class FailureDigests {
   plugin::Registration announcements_, gathered_;
   std::function<void()> done_;
   std::set<std::string> records_;  // that are asked for
-  event::Seconds until_{};         // until then it is waited for the output of their tasks
-  std::optional<event::Timer> timer_;
+  OutputWait output_{host_, facts_};
   std::map<std::string, std::vector<Class>> classes_;
 };
 
 constexpr std::string_view kEvidence = "exit-report.evidence";  // an announcement of the leader, and a collective
-constexpr event::Seconds kEvidenceWritten{0.5};                 // for the output of tasks to end
-constexpr event::Seconds kLookForEvidence{0.02};
-constexpr std::size_t kMostLookedAt = 256;  // tasks of a shell, the first that died
-constexpr double kLate = 0.005;             // seconds by which a shell may see a death later than another shell
+constexpr std::size_t kMostLookedAt = 256;                      // tasks of a shell, the first that died
+constexpr double kLate = 0.005;  // seconds by which a shell may see a death later than another shell
 
 timeline::Time nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
@@ -255,23 +273,8 @@ class FailureEvidence {
   void asked() {
     if (received_ > event::Seconds::zero()) return;
     received_ = event::clock_now();
-    answer_if_written();
-  }
-
-  void answer_if_written() {
-    timer_.reset();
-    auto is_written = [this](const auto& task) {
-      return task->starts_again() || !host_.exit_policy().is_failure(exits::Record::of(task->status())) ||
-             facts_.is_complete(*task);
-    };
-    auto tasks = host_.tasks();
-    if (event::clock_now() >= received_ + kEvidenceWritten || std::all_of(tasks.begin(), tasks.end(), is_written))
-      return answer();
-    auto timer = event::Timer::create(host_.loop(), [this] { answer_if_written(); });
-    if (!timer) return answer();
-    timer_ = *std::move(timer);
-    timer_->unref();
-    timer_->start(kLookForEvidence);
+    output_.await([this](const exits::Record& end) { return host_.exit_policy().is_failure(end); },
+                  [this] { answer(); });
   }
 
   void answer() {
@@ -348,7 +351,7 @@ class FailureEvidence {
   std::function<void()> done_;
   event::Seconds sent_{};      // when all were asked
   event::Seconds received_{};  // when this shell was asked
-  std::optional<event::Timer> timer_;
+  OutputWait output_{host_, facts_};
   std::vector<exits::FailureFacts> failures_;  // by the clock of each one's shell, which its `clock` names
   std::map<std::uint32_t, timeline::Clock> clocks_;
   value::Idset answered_;

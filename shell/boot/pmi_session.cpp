@@ -171,15 +171,11 @@ constexpr std::string_view kProxy = "hydra_pmi_proxy";
 constexpr std::uint32_t kMost = 1U << 20;  // proxies
 
 Words words_of(pid_t pid) {
-  Words out;
   Result<std::string> text = read_file(fmt::format("/proc/{}/cmdline", pid));
-  if (!text) return out;
-  for (std::size_t at = 0; at < text->size();) {
-    std::size_t end = std::min(text->find('\0', at), text->size());
-    out.push_back(text->substr(at, end - at));
-    at = end + 1;
-  }
-  return out;
+  if (!text || text->empty()) return {};
+  if (text->back() == '\0') text->pop_back();
+  std::vector<std::string_view> words = split(*text, '\0');
+  return {words.begin(), words.end()};
 }
 
 // 0: it has none that this process can see.
@@ -192,11 +188,8 @@ std::vector<Words> children_of(pid_t pid) {
   std::vector<Words> out;
   Result<std::string> text = read_file(fmt::format("/proc/{0}/task/{0}/children", pid));
   if (!text) return out;
-  for (std::size_t at = 0; at < text->size();) {
-    std::size_t end = std::min(text->find(' ', at), text->size());
-    if (auto child = parse_u64(std::string_view(*text).substr(at, end - at)))
-      out.push_back(words_of(static_cast<pid_t>(*child)));
-    at = end + 1;
+  for (std::string_view each : split(*text, ' ')) {
+    if (auto child = parse_u64(each)) out.push_back(words_of(static_cast<pid_t>(*child)));
   }
   return out;
 }
