@@ -36,17 +36,14 @@ TEST_CASE("the leader orders a spare, drops what comes of the first start, and c
   ShellUnderTest it(0, 4);
   prepare(it, "replace");
   it.command = {"sleep", "0.2"};
-  it.at["shell.start"] = [](ShellUnderTest& self) {
-    self.later(event::Seconds(0.01), [&self] {
-      self.group->lose(1);
-      self.group->end_elsewhere(ended("1", kBadly));
-      CHECK(self.shell->host().job().taskmap.raw() == "0;;2;1");
-      CHECK(self.shell->host().job().attempt_of(1) == 2);
-      CHECK_FALSE(self.shell->host().job().is_spare(3));
-      self.group->end_elsewhere(ended("4", kWell));
-    });
-    return Result<void>();
-  };
+  it.after("shell.start", 0.01, [](ShellUnderTest& self) {
+    self.group->lose(1);
+    self.group->end_elsewhere(ended("1", kBadly));
+    CHECK(self.shell->host().job().taskmap.raw() == "0;;2;1");
+    CHECK(self.shell->host().job().attempt_of(1) == 2);
+    CHECK_FALSE(self.shell->host().job().is_spare(3));
+    self.group->end_elsewhere(ended("4", kWell));
+  });
   CHECK(it.run() == 0);
   CHECK(it.group->count("announce shell.replace") == 1);
   CHECK(it.group->raised() == std::vector<std::string>{"raise node-failure 2 -1: " +
@@ -61,13 +58,10 @@ TEST_CASE("a record that comes before the loss stands, and its task does not sta
   ShellUnderTest it(0, 4);
   prepare(it, "replace");
   it.command = {"sleep", "0.2"};
-  it.at["shell.start"] = [](ShellUnderTest& self) {
-    self.later(event::Seconds(0.01), [&self] {
-      self.group->end_elsewhere(ended("1", kBadly));
-      self.group->lose(1);
-    });
-    return Result<void>();
-  };
+  it.after("shell.start", 0.01, [](ShellUnderTest& self) {
+    self.group->end_elsewhere(ended("1", kBadly));
+    self.group->lose(1);
+  });
   CHECK(it.run() == 7);
   CHECK(it.group->count("announce shell.replace") == 0);
   CHECK(it.group->raised().size() == 1);
@@ -80,13 +74,10 @@ TEST_CASE("without a spare the job ends, or goes on, and the line has the reason
     prepare(it, on_lost);
     it.at["shell.not-replaced"] = it.at["job.tasks-moved"];
     it.command = {"sleep", "0.2"};
-    it.at["shell.start"] = [](ShellUnderTest& self) {
-      self.later(event::Seconds(0.01), [&self] {
-        self.group->lose(3);
-        self.group->lose(1);
-      });
-      return Result<void>();
-    };
+    it.after("shell.start", 0.01, [](ShellUnderTest& self) {
+      self.group->lose(3);
+      self.group->lose(1);
+    });
     CHECK(it.run() == 1);
     CHECK(it.group->count("announce shell.replace") == 0);
     std::vector<std::string> raised = it.group->raised();
@@ -132,13 +123,10 @@ TEST_CASE("a spare starts the tasks that it is given, in their second start, onc
   it.group->others.reset();
   it.group->decided = 0;
   it.command = {"sh", "-c", "test $FLUX_TASK_RANK.$NACRE_TASK_TRY.$NACRE_JOB_RESTARTS = 1.2.1 && exit 5"};
-  it.at["shell.start"] = [](ShellUnderTest& self) {
-    self.later(event::Seconds(0.01), [&self] {
-      self.group->lose(1);
-      CHECK(self.group->announce("shell.replace", kMoved));
-    });
-    return Result<void>();
-  };
+  it.after("shell.start", 0.01, [](ShellUnderTest& self) {
+    self.group->lose(1);
+    CHECK(self.group->announce("shell.replace", kMoved));
+  });
   CHECK(it.run() == 0);
   CHECK(it.group->started.str() == "4");
   REQUIRE(it.group->ended.size() == 1);
@@ -168,21 +156,18 @@ TEST_CASE("where=any: without a spare the tasks go to the shells with the fewest
   ShellUnderTest it(0, 4);
   prepare_any(it);
   it.command = {"sleep", "0.3"};
-  it.at["shell.start"] = [](ShellUnderTest& self) {
-    self.later(event::Seconds(0.05), [&self] {
-      REQUIRE(self.group->announce("shell.restart-asked",
-                                   R"({"shell": 1, "whole": false, "ends": [[2, 1, "x3", 0.5]]})"));
-      self.group->lose(1);
-      CHECK(self.shell->host().job().taskmap.raw() == "0-1;;2,4-5;3,6-7");
-      CHECK(self.shell->host().job().attempt_of(2) == 3);
-      CHECK(self.shell->host().job().attempt_of(3) == 2);
-      CHECK(self.shell->host().job().restarts == 2);
-      CHECK(self.shell->host().job().stands_for(3) == 3);
-      self.group->end_elsewhere(ended("3,10", kBadly));  // these ends are of earlier starts
-      self.group->end_elsewhere(ended("11,18", kWell));
-    });
-    return Result<void>();
-  };
+  it.after("shell.start", 0.05, [](ShellUnderTest& self) {
+    REQUIRE(self.group->announce("shell.restart-asked",
+                                 R"({"shell": 1, "whole": false, "ends": [[2, 1, "x3", 0.5]]})"));
+    self.group->lose(1);
+    CHECK(self.shell->host().job().taskmap.raw() == "0-1;;2,4-5;3,6-7");
+    CHECK(self.shell->host().job().attempt_of(2) == 3);
+    CHECK(self.shell->host().job().attempt_of(3) == 2);
+    CHECK(self.shell->host().job().restarts == 2);
+    CHECK(self.shell->host().job().stands_for(3) == 3);
+    self.group->end_elsewhere(ended("3,10", kBadly));  // these ends are of earlier starts
+    self.group->end_elsewhere(ended("11,18", kWell));
+  });
   CHECK(it.run() == 0);
   CHECK(it.group->raised().back() ==
         "raise node-failure 2 -1: " +
@@ -219,18 +204,15 @@ TEST_CASE("where=any: a shell whose tasks run starts those that come, and stands
   it.group->decided = 0;
   it.options["restart"] = "on-request,where=any";
   it.command = {"sh", "-c", "[ $FLUX_TASK_RANK = 2 ] && exec sleep 0.3; exit 5"};
-  it.at["shell.start"] = [](ShellUnderTest& self) {
-    self.later(event::Seconds(0.05), [&self] {
-      self.group->lose(1);
-      CHECK(self.group->announce("shell.replace", R"({"from": 1, "moves": [{"to": 2, "ranks": "1", "try": 2}]})"));
-    });
-    self.later(event::Seconds(0.6), [&self] {
-      CHECK(self.called("task.exit") == 2);
-      CHECK(self.called("shell.finish") == 0);
-      CHECK(self.group->announce("shell.tasks-over", ""));
-    });
-    return Result<void>();
-  };
+  it.after("shell.start", 0.05, [](ShellUnderTest& self) {
+    self.group->lose(1);
+    CHECK(self.group->announce("shell.replace", R"({"from": 1, "moves": [{"to": 2, "ranks": "1", "try": 2}]})"));
+  });
+  it.after("shell.start", 0.6, [](ShellUnderTest& self) {
+    CHECK(self.called("task.exit") == 2);
+    CHECK(self.called("shell.finish") == 0);
+    CHECK(self.group->announce("shell.tasks-over", ""));
+  });
   CHECK(it.run() == 0);
   CHECK(it.group->started.str() == "2,4");
 }
@@ -247,10 +229,7 @@ TEST_CASE("where=any needs on-lost=replace, and room") {
   full.options.erase("oversubscribe");
   full.group->others = group::Ended{Idset(), kWell};
   full.command = {"sleep", "5"};
-  full.at["shell.start"] = [](ShellUnderTest& self) {
-    self.later(event::Seconds(0.01), [&self] { self.group->lose(1); });
-    return Result<void>();
-  };
+  full.after("shell.start", 0.01, [](ShellUnderTest& self) { self.group->lose(1); });
   CHECK(full.run() == 1);
   CHECK(
       full.group->raised().back().find("with it task 2-3, which are not started again: there is no spare left, and "

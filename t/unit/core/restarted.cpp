@@ -61,12 +61,9 @@ TEST_CASE("without the option, and once there is no restart left, an end is an e
 TEST_CASE("a job that ends while a task waits for its restart has the task's last end") {
   ShellUnderTest it;
   prepare(it, "on-failure,backoff=1h:1h", "exit 3");
-  it.at["job.tasks-restart"] = [](ShellUnderTest& self) {
-    self.later(event::Seconds(0.01), [&self] {
-      self.shell->host().raise({"exec", 0, "enough", WaitStatus::exited(9)});
-    });
-    return Result<void>();
-  };
+  it.after("job.tasks-restart", 0.01, [](ShellUnderTest& self) {
+    self.shell->host().raise({"exec", 0, "enough", WaitStatus::exited(9)});
+  });
   CHECK(it.run() == 9);
   CHECK(it.called("task.fork") == 1);
   CHECK(it.called("job.tasks-exited") == 1);
@@ -75,10 +72,7 @@ TEST_CASE("a job that ends while a task waits for its restart has the task's las
 TEST_CASE("a signal that asks the tasks to end cancels a restart that waits, and prevents others") {
   ShellUnderTest waits;
   prepare(waits, "on-failure,backoff=1h:1h", "exit 3");
-  waits.at["job.tasks-restart"] = [](ShellUnderTest& self) {
-    self.later(event::Seconds(0.01), [&self] { self.shell->host().kill_tasks(SIGTERM); });
-    return Result<void>();
-  };
+  waits.after("job.tasks-restart", 0.01, [](ShellUnderTest& self) { self.shell->host().kill_tasks(SIGTERM); });
   CHECK(waits.run() == 3);
   ShellUnderTest runs;
   prepare(runs, "always,backoff=0", "trap 'exit 5' TERM; while :; do sleep 0.01; done");
@@ -95,24 +89,21 @@ TEST_CASE(
   ShellUnderTest it(0, 2);
   prepare(it, "on-failure,max=1", "sleep 0.2");
   it.group->others = group::Ended{Idset(), Record::of(WaitStatus::exited(0))};
-  it.at["shell.start"] = [](ShellUnderTest& self) {
-    self.later(event::Seconds(0.01), [&self] {
-      auto announce = [&](const char* ends) { REQUIRE(self.group->announce("shell.restart-asked", asked(ends))); };
-      announce(R"([[1, 1, "x3", 0.5]])");
-      CHECK(self.shell->host().job().attempt_of(1) == 2);
-      announce(R"([[1, 1, "x3", 0.5]])");  // that start does not count any more
-      announce(R"([[0, 1, "x3", 0.5]])");  // the task is not this shell's
-      announce(R"([[9, 1, "x3", 0.5]])");
-      announce("[]");
-      announce(R"([[1, 1, "l", 0.5]])");
-      CHECK(self.shell->host().job().restarts == 1);
-      self.group->end_elsewhere({Idset::range(1, 1), Record::of(WaitStatus::exited(3))});
-      announce(R"([[1, 2, "x4", 0.5]])");
-      CHECK(self.shell->host().job().attempt_of(1) == 2);
-      self.group->end_elsewhere({Idset::range(3, 3), Record::of(WaitStatus::exited(4))});
-    });
-    return Result<void>();
-  };
+  it.after("shell.start", 0.01, [](ShellUnderTest& self) {
+    auto announce = [&](const char* ends) { REQUIRE(self.group->announce("shell.restart-asked", asked(ends))); };
+    announce(R"([[1, 1, "x3", 0.5]])");
+    CHECK(self.shell->host().job().attempt_of(1) == 2);
+    announce(R"([[1, 1, "x3", 0.5]])");  // that start does not count any more
+    announce(R"([[0, 1, "x3", 0.5]])");  // the task is not this shell's
+    announce(R"([[9, 1, "x3", 0.5]])");
+    announce("[]");
+    announce(R"([[1, 1, "l", 0.5]])");
+    CHECK(self.shell->host().job().restarts == 1);
+    self.group->end_elsewhere({Idset::range(1, 1), Record::of(WaitStatus::exited(3))});
+    announce(R"([[1, 2, "x4", 0.5]])");
+    CHECK(self.shell->host().job().attempt_of(1) == 2);
+    self.group->end_elsewhere({Idset::range(3, 3), Record::of(WaitStatus::exited(4))});
+  });
   CHECK(it.run() == 4);
   CHECK(
       it.group->raised() ==
@@ -127,18 +118,15 @@ TEST_CASE("all tasks start again together: this shell ends its own, and waits fo
   ShellUnderTest it(0, 2);
   prepare(it, "on-failure,scope=job,backoff=0", "[ $NACRE_TASK_TRY -gt 1 ] || exec sleep 100");
   it.group->others = group::Ended{Idset(), Record::of(WaitStatus::exited(0))};
-  it.at["shell.start"] = [](ShellUnderTest& self) {
-    self.later(event::Seconds(0.05), [&self] {
-      REQUIRE(self.group->announce("shell.restart-asked", asked(R"([[1, 1, "x3", 0.5]])", true)));
-      CHECK(self.shell->host().job().attempt_of(0) == 2);
-      CHECK(self.shell->host().job().attempt_of(1) == 2);
-      CHECK(self.shell->host().job().restarts == 1);
-    });
-    self.later(event::Seconds(0.2), [&self] {
-      self.group->end_elsewhere({Idset::range(3, 3), Record::of(WaitStatus::exited(0))});
-    });
-    return Result<void>();
-  };
+  it.after("shell.start", 0.05, [](ShellUnderTest& self) {
+    REQUIRE(self.group->announce("shell.restart-asked", asked(R"([[1, 1, "x3", 0.5]])", true)));
+    CHECK(self.shell->host().job().attempt_of(0) == 2);
+    CHECK(self.shell->host().job().attempt_of(1) == 2);
+    CHECK(self.shell->host().job().restarts == 1);
+  });
+  it.after("shell.start", 0.2, [](ShellUnderTest& self) {
+    self.group->end_elsewhere({Idset::range(3, 3), Record::of(WaitStatus::exited(0))});
+  });
   CHECK(it.run() == 0);
   CHECK(it.group->count("gather restart.1") == 1);
   CHECK(it.called("task.fork") == 2);
@@ -153,13 +141,10 @@ TEST_CASE("not all tasks start again once one has ended for good") {
   prepare(it, "on-failure,scope=job", "sleep 0.2");
   it.tasks = 1;
   it.group->others = group::Ended{Idset(), Record::of(WaitStatus::exited(0))};
-  it.at["task.exit"] = [](ShellUnderTest& self) {
-    self.later(event::Seconds(0.05), [&self] {
-      REQUIRE(self.group->announce("shell.restart-asked", asked(R"([[1, 1, "x3", 0.5]])", true)));
-      self.group->end_elsewhere({Idset::range(1, 1), Record::of(WaitStatus::exited(3))});
-    });
-    return Result<void>();
-  };
+  it.after("task.exit", 0.05, [](ShellUnderTest& self) {
+    REQUIRE(self.group->announce("shell.restart-asked", asked(R"([[1, 1, "x3", 0.5]])", true)));
+    self.group->end_elsewhere({Idset::range(1, 1), Record::of(WaitStatus::exited(3))});
+  });
   CHECK(it.run() == 3);
   CHECK(it.group->count("gather restart") == 0);
   REQUIRE(it.group->raised().size() == 1);
@@ -190,22 +175,19 @@ TEST_CASE("ends of two shells that come together: the one that others only follo
   ShellUnderTest it(0, 2);
   prepare(it, "on-failure,scope=job,backoff=0", "[ $NACRE_TASK_TRY -gt 1 ] || exec sleep 100");
   it.group->others = group::Ended{Idset(), Record::of(WaitStatus::exited(0))};
-  it.at["shell.start"] = [](ShellUnderTest& self) {
-    self.later(event::Seconds(0.05), [&self] {
-      REQUIRE(self.group->announce(
-          "shell.restart-asked", R"({"shell": 1, "whole": true, "ends": [[1, 1, "x1", 0.5]], "origin": "peer"})"));
-      CHECK(self.shell->host().job().attempt_of(1) == 1);
-    });
-    self.later(event::Seconds(0.08), [&self] {
-      REQUIRE(self.group->announce(
-          "shell.restart-asked", R"({"shell": 1, "whole": true, "ends": [[1, 1, "s11", 0.5]], "origin": "own"})"));
-    });
-    self.later(event::Seconds(0.5), [&self] {
-      CHECK(self.shell->host().job().restarts == 1);
-      self.group->end_elsewhere({Idset::range(3, 3), Record::of(WaitStatus::exited(0))});
-    });
-    return Result<void>();
-  };
+  it.after("shell.start", 0.05, [](ShellUnderTest& self) {
+    REQUIRE(self.group->announce("shell.restart-asked",
+                                 R"({"shell": 1, "whole": true, "ends": [[1, 1, "x1", 0.5]], "origin": "peer"})"));
+    CHECK(self.shell->host().job().attempt_of(1) == 1);
+  });
+  it.after("shell.start", 0.08, [](ShellUnderTest& self) {
+    REQUIRE(self.group->announce("shell.restart-asked",
+                                 R"({"shell": 1, "whole": true, "ends": [[1, 1, "s11", 0.5]], "origin": "own"})"));
+  });
+  it.after("shell.start", 0.5, [](ShellUnderTest& self) {
+    CHECK(self.shell->host().job().restarts == 1);
+    self.group->end_elsewhere({Idset::range(3, 3), Record::of(WaitStatus::exited(0))});
+  });
   CHECK(it.run() == 0);
   REQUIRE(it.group->raised().size() == 1);
   CHECK(it.group->raised()[0].find("rank 1 on node1 killed by SIGSEGV: all tasks of the job start again now") !=
@@ -234,18 +216,15 @@ TEST_CASE(
   prepare(it, "on-failure,scope=node,max=1", "sleep 0.2");
   it.tasks = 2;
   it.group->others = group::Ended{Idset(), Record::of(WaitStatus::exited(0))};
-  it.at["shell.start"] = [](ShellUnderTest& self) {
-    self.later(event::Seconds(0.01), [&self] {
-      REQUIRE(self.group->announce("shell.restart-asked", asked(R"([[2, 1, "x3", 0.5]])")));
-      for (Idset::Id rank : {0, 1, 2, 3}) CHECK(self.shell->host().job().attempt_of(rank) == (rank < 2 ? 1 : 2));
-      // the task starts again
-      REQUIRE(self.group->announce("shell.restart-asked", asked(R"([[3, 1, "x3", 0.5]])")));
-      CHECK(self.shell->host().job().restarts == 1);
-      self.group->end_elsewhere({Idset::range(2, 3), Record::of(WaitStatus::exited(3))});
-      self.group->end_elsewhere({Idset::range(6, 7), Record::of(WaitStatus::exited(0))});
-    });
-    return Result<void>();
-  };
+  it.after("shell.start", 0.01, [](ShellUnderTest& self) {
+    REQUIRE(self.group->announce("shell.restart-asked", asked(R"([[2, 1, "x3", 0.5]])")));
+    for (Idset::Id rank : {0, 1, 2, 3}) CHECK(self.shell->host().job().attempt_of(rank) == (rank < 2 ? 1 : 2));
+    // the task starts again
+    REQUIRE(self.group->announce("shell.restart-asked", asked(R"([[3, 1, "x3", 0.5]])")));
+    CHECK(self.shell->host().job().restarts == 1);
+    self.group->end_elsewhere({Idset::range(2, 3), Record::of(WaitStatus::exited(3))});
+    self.group->end_elsewhere({Idset::range(6, 7), Record::of(WaitStatus::exited(0))});
+  });
   CHECK(it.run() == 0);
   CHECK(it.called("task.fork") == 2);
   CHECK(it.called("shell.restart") == 0);
@@ -278,10 +257,8 @@ TEST_CASE("scope=node: a signal for a task of the shell cancels it, while it wai
   ShellUnderTest waits;
   prepare(waits, "on-failure,scope=node,backoff=1h:1h", "[ $FLUX_TASK_RANK = 0 ] || exit 3; sleep 100");
   waits.tasks = 2;
-  waits.at["job.tasks-restart"] = [](ShellUnderTest& self) {
-    self.later(event::Seconds(0.2), [&self] { self.shell->host().signal_tasks(SIGTERM, Idset::range(0, 0)); });
-    return Result<void>();
-  };
+  waits.after("job.tasks-restart", 0.2,
+              [](ShellUnderTest& self) { self.shell->host().signal_tasks(SIGTERM, Idset::range(0, 0)); });
   CHECK(waits.run() == 3);
   CHECK(waits.called("task.fork") == 2);
   ShellUnderTest ends;
@@ -294,10 +271,8 @@ TEST_CASE("scope=node: a signal for a task of the shell cancels it, while it wai
               .c_str());
   ends.options["kill-timeout"] = "0.5s";
   ends.tasks = 2;
-  ends.at["job.tasks-restart"] = [](ShellUnderTest& self) {
-    self.later(event::Seconds(0.1), [&self] { self.shell->host().signal_tasks(SIGTERM, Idset::range(0, 0)); });
-    return Result<void>();
-  };
+  ends.after("job.tasks-restart", 0.1,
+             [](ShellUnderTest& self) { self.shell->host().signal_tasks(SIGTERM, Idset::range(0, 0)); });
   CHECK(ends.run() == 137);
   CHECK(ends.called("task.fork") == 2);
 }
@@ -332,20 +307,17 @@ TEST_CASE("nacre restart: all tasks, and an answer that has become old is given 
   ShellUnderTest it(0, 2);
   prepare(it, "on-request", "[ $NACRE_TASK_TRY -gt 1 ] || exec sleep 100");
   it.group->others = group::Ended{Idset(), Record::of(WaitStatus::exited(0))};
-  it.at["shell.start"] = [](ShellUnderTest& self) {
-    self.later(event::Seconds(0.1), [&self] {
-      REQUIRE(self.group->announce("shell.restart-answered",
-                                   R"({"shell": 0, "whole": true, "ordered": true, "restarts": 5, "ends": []})"));
-      CHECK(self.shell->host().job().attempt_of(0) == 2);
-      CHECK(self.shell->host().job().attempt_of(1) == 2);
-      REQUIRE(self.group->announce("shell.restart-order", "{}"));  // the order that is under way does this
-      CHECK(self.shell->host().job().restarts == 1);
-    });
-    self.later(event::Seconds(0.3), [&self] {
-      self.group->end_elsewhere({Idset::range(3, 3), Record::of(WaitStatus::exited(0))});
-    });
-    return Result<void>();
-  };
+  it.after("shell.start", 0.1, [](ShellUnderTest& self) {
+    REQUIRE(self.group->announce("shell.restart-answered",
+                                 R"({"shell": 0, "whole": true, "ordered": true, "restarts": 5, "ends": []})"));
+    CHECK(self.shell->host().job().attempt_of(0) == 2);
+    CHECK(self.shell->host().job().attempt_of(1) == 2);
+    REQUIRE(self.group->announce("shell.restart-order", "{}"));  // the order that is under way does this
+    CHECK(self.shell->host().job().restarts == 1);
+  });
+  it.after("shell.start", 0.3, [](ShellUnderTest& self) {
+    self.group->end_elsewhere({Idset::range(3, 3), Record::of(WaitStatus::exited(0))});
+  });
   CHECK(it.run() == 0);
   CHECK(it.group->count("gather restart.1") == 1);
   CHECK(it.called("task.fork") == 2);

@@ -79,6 +79,13 @@ class ShellUnderTest {
     timers.push_back(event::Timer::create(*process.loop, std::move(what)).value());
     timers.back().start(delay, again);
   }
+  // From each call of the topic on, after this time; what is set for the topic so far stays.
+  void after(const char* topic, double seconds, std::function<void(ShellUnderTest&)> what) {
+    at[topic] = [before = at[topic], seconds, what = std::move(what)](ShellUnderTest& self) {
+      self.later(event::Seconds(seconds), [&self, what] { what(self); });
+      return before ? before(self) : Result<void>();
+    };
+  }
   // Calls `what` from the loop once the first task handles the signal, or ignores it.
   void once_task_expects(int signum, std::function<void()> what) {
     auto look = [this, signum, what = std::move(what), timer = timers.size()] {
