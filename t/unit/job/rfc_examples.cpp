@@ -31,6 +31,16 @@ struct Accepted {
   std::vector<std::string> command;
 };
 
+void check(const Jobspec& spec, const Accepted& want) {
+  CHECK(spec.nodes == want.nodes);
+  CHECK(spec.slots_per_node == want.slots_per_node);
+  CHECK(spec.slots == want.slots);
+  CHECK(spec.cores_per_slot == want.cores_per_slot);
+  CHECK(spec.gpus_per_slot == want.gpus_per_slot);
+  CHECK(spec.tasks() == want.tasks);
+  CHECK(spec.command == want.command);
+}
+
 struct Refused {
   const char* name;
   const char* error;
@@ -50,14 +60,8 @@ TEST_CASE("the example and the use cases of RFC 25 are read") {
   auto spec = Jobspec::parse(text_of(std::string("rfc25/") + want.name));
   REQUIRE(spec.has_value());
   CHECK(spec->version == 1);
-  CHECK(spec->nodes == want.nodes);
-  CHECK(spec->slots_per_node == want.slots_per_node);
-  CHECK(spec->slots == want.slots);
-  CHECK(spec->cores_per_slot == want.cores_per_slot);
-  CHECK(spec->gpus_per_slot == want.gpus_per_slot);
+  check(*spec, want);
   CHECK_FALSE(spec->node_exclusive);
-  CHECK(spec->tasks() == want.tasks);
-  CHECK(spec->command == want.command);
   CHECK(spec->duration == 3600.0);
   CHECK(spec->cwd == "/home/flux");
   CHECK(spec->environment == std::vector<std::pair<std::string, std::string>>{{"HOME", "/home/flux"}});
@@ -80,13 +84,7 @@ TEST_CASE("the use cases of RFC 14 with one slot and one task are read") {
   INFO(want.name);
   auto spec = Jobspec::parse(text_of(std::string("rfc14/") + want.name));
   REQUIRE(spec.has_value());
-  CHECK(spec->nodes == want.nodes);
-  CHECK(spec->slots_per_node == want.slots_per_node);
-  CHECK(spec->slots == want.slots);
-  CHECK(spec->cores_per_slot == want.cores_per_slot);
-  CHECK(spec->gpus_per_slot == want.gpus_per_slot);
-  CHECK(spec->tasks() == want.tasks);
-  CHECK(spec->command == want.command);
+  check(*spec, want);
 }
 
 TEST_CASE("what a shell cannot do of RFC 14 is refused by its path") {
