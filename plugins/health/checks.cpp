@@ -226,7 +226,8 @@ std::string fault_of_kernel_record(std::string_view record, std::uint64_t now) {
   // Of NVIDIA's "XID Errors": memory (48, 64, 92, 95), NVLink (74), a device that is gone or halted (62, 79), its
   // system processor (119, 120). Others are mostly caused by programs.
   constexpr std::uint64_t kHardware[] = {48, 62, 64, 74, 79, 92, 95, 119, 120};
-  constexpr std::uint64_t kRecent = std::uint64_t{600} * 1'000'000;
+  // The stamps are of a clock that nothing corrects: in a year it may be an hour behind the others.
+  constexpr std::uint64_t kRecent = std::uint64_t{600} * 1'000'000, kDrift = 10'000;
   const std::size_t text = record.find(';');
   const auto fields = split(record.substr(0, text), ',');
   if (text == std::string_view::npos || fields.size() < 3) return "";
@@ -234,7 +235,7 @@ std::string fault_of_kernel_record(std::string_view record, std::uint64_t now) {
   std::string_view message = record.substr(text + 1);
   message = message.substr(0, message.find('\n'));
   const std::size_t xid = message.find("NVRM: Xid (");
-  if (!time || *time + kRecent < now || xid == std::string_view::npos) return "";
+  if (!time || *time + kRecent + now / kDrift < now || xid == std::string_view::npos) return "";
   std::size_t colon = message.find("): ", xid);
   if (colon == std::string_view::npos) return "";
   std::string_view number = message.substr(colon + 3);

@@ -322,13 +322,16 @@ TEST_CASE("both tools are asked in one command, which fails with the first") {
 }
 
 TEST_CASE("the kernel's log has faults of the hardware, and lately") {
-  constexpr std::uint64_t kNow = 1'000'000'000'000;
-  auto record = [](std::uint64_t time, const std::string& text) {
-    return fault_of_kernel_record("3,77," + std::to_string(time) + ",-;" + text + "\n SUBSYSTEM=pci\n", kNow);
+  constexpr std::uint64_t kNow = 1'000'000'000'000, kYear = std::uint64_t{365} * 86400 * 1'000'000;
+  auto record = [](std::uint64_t time, const std::string& text, std::uint64_t now = kNow) {
+    return fault_of_kernel_record("3,77," + std::to_string(time) + ",-;" + text + "\n SUBSYSTEM=pci\n", now);
   };
   const std::string lost = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.";
   CHECK(record(kNow - 5, lost) == "the kernel has logged " + lost);
-  CHECK(record(kNow - 700'000'000, lost).empty());
+  CHECK(record(kNow - 800'000'000, lost).empty());
+  CHECK_FALSE(
+      record(kYear - 3'000'000'000, lost, kYear).empty());  // the log's clock lags behind, by 100 ppm at most
+  CHECK(record(kYear - 4'000'000'000, lost, kYear).empty());
   CHECK(record(kNow - 5, "NVRM: Xid (PCI:0000:3b:00): 31, pid=1, MMU Fault").empty());
   CHECK(record(kNow - 5, "NVRM: Xid (PCI:0000:3b:00): x").empty());
   CHECK(record(kNow - 5, "usb 1-1: new device").empty());
