@@ -16,8 +16,11 @@ PairTrial::PairTrial(const value::Idset& shells) {
 }
 
 bool PairTrial::is_bad(const Tried& host) const {
-  if (host.is_good || host.is_lost || host.failures.size() < 2) return false;
-  return std::any_of(host.failures.begin(), host.failures.end(),
+  const auto& failures = host.failures;
+  const bool is_slow =
+      std::any_of(failures.begin(), failures.end(), [](const Failure& each) { return each.is_slow; });
+  if (host.is_good || host.is_lost || failures.size() < (is_slow ? 3U : 2U)) return false;
+  return std::any_of(failures.begin(), failures.end(),
                      [this](const Failure& each) { return hosts_.at(each.with).is_good; });
 }
 
@@ -60,13 +63,16 @@ std::optional<PairRound> PairTrial::next() {
   return round_;
 }
 
-double PairTrial::usual_time() const {
-  std::vector<double> times = times_;
+namespace {
+
+double median_of(std::vector<double> times) {
   if (times.empty()) return 0;
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>((times.size() - 1) / 2);
   std::nth_element(times.begin(), middle, times.end());
   return *middle;
 }
+
+}  // namespace
 
 void PairTrial::take(const std::map<std::uint32_t, PairResult>& results) {
   auto of = [&results](std::uint32_t shell) {
@@ -78,6 +84,7 @@ void PairTrial::take(const std::map<std::uint32_t, PairResult>& results) {
     std::string why;
   };
   std::map<std::pair<std::uint32_t, std::uint32_t>, Both> ended;
+  std::vector<double> times = times_;
   for (const auto& pair : round_.pairs) {
     const PairResult *first = of(pair.first), *second = of(pair.second);
     hosts_[pair.first].is_lost = first == nullptr;
@@ -86,19 +93,20 @@ void PairTrial::take(const std::map<std::uint32_t, PairResult>& results) {
     Both& both = ended[pair];
     both.took = std::max(first->took, second->took);
     both.why = !first->why.empty() ? first->why : second->why;
-    if (both.why.empty()) times_.push_back(both.took);
+    if (both.why.empty()) times.push_back(both.took);
   }
-  const double usual = usual_time();
+  const double usual = median_of(std::move(times));
   for (auto& [pair, both] : ended) {
-    if (both.why.empty() && both.took > kSlow * usual + kSlowSeconds)
-      both.why = fmt::format("took {:.1f} s, where {:.1f} s are usual", both.took, usual);
+    const bool is_slow = both.why.empty() && both.took > kSlow * usual + kSlowSeconds;
+    if (is_slow) both.why = fmt::format("took {:.1f} s, where {:.1f} s are usual", both.took, usual);
+    if (both.why.empty()) times_.push_back(both.took);
     for (auto [one, other] : {pair, std::pair{pair.second, pair.first}}) {
       Tried& host = hosts_[one];
       host.with.insert(other);
       if (both.why.empty())
         host.is_good = true;
       else
-        host.failures.push_back({other, both.why});
+        host.failures.push_back({other, both.why, is_slow});
     }
   }
 }

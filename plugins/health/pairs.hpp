@@ -3,7 +3,7 @@
 // Finds the bad ones of several hosts when only pairs of hosts can be tested. In each round a host is in at most
 // one pair. The hosts of a good pair are good. The others are tested again, each with a good host as long as there
 // are enough, and never twice with the same host. A host is bad that has failed with two others, if one of these is
-// good.
+// good; with three if some of these pairs were only slow, as one that something else keeps busy for a moment is.
 #pragma once
 
 #include "plugins/health/checks.hpp"
@@ -43,8 +43,8 @@ void fields(auto& io, wire::Of<PairRound> auto& m) {
 class PairTrial {
  public:
   static constexpr std::uint32_t kMostRounds = 4;
-  // A pair is slow if it takes more than kSlow times the median of all pairs so far plus kSlowSeconds.
-  static constexpr double kSlow = 2, kSlowSeconds = 0.25;
+  // Slow is more than kSlow times the median of the round and all good pairs before, and kSlowSeconds.
+  static constexpr double kSlow = 2, kSlowSeconds = 1;
 
   explicit PairTrial(const value::Idset& shells);
 
@@ -63,6 +63,7 @@ class PairTrial {
   struct Failure {
     std::uint32_t with = 0;
     std::string why;
+    bool is_slow = false;  // the command has not failed
   };
   struct Tried {
     bool is_good = false, is_lost = false;
@@ -73,11 +74,10 @@ class PairTrial {
   [[nodiscard]] std::vector<std::uint32_t> open() const;
   void pair_up(const std::vector<std::uint32_t>& these, const std::vector<std::uint32_t>& others,
                std::set<std::uint32_t>& taken);
-  [[nodiscard]] double usual_time() const;
 
   std::map<std::uint32_t, Tried> hosts_;
   PairRound round_;
-  std::vector<double> times_;  // how long pairs took that have not failed
+  std::vector<double> times_;  // how long good pairs took
 };
 
 }  // namespace nacre::plugins
