@@ -63,7 +63,7 @@ static void ring(long milliseconds) {
   }
 }
 
-static void hang(const char* what) {
+__attribute__((noinline)) static void hang(const char* what) {
   int byte = 0, ends[2];
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   pthread_t thread;
