@@ -469,8 +469,13 @@ void HangWatch::report(const Examined& examined) {
   Json found = examined.examination.json();
   for (const doctor::TaskGroup& each : examined.examination.groups) found["groups"].push_back(each.json());
   for (const doctor::Verdict& each : examined.verdicts) found["verdicts"].push_back(each.json());
+  const doctor::Verdict* blamed = blames(examined.verdicts);
+  const std::string why = fmt::format("no task has done anything that can be seen for {}{}", time,
+                                      blamed != nullptr ? "; " + blamed->text : "");
+  const bool restarts = option_.then == HangWatchOption::Then::restart;
   plugin::Call call("doctor.hang");
-  call.in = {{"time", time}, {"found", found}};
+  call.in = {{"time", time}, {"found", found}, {"why", why}};
+  if (restarts) call.in["killed"] = to_kill(blamed).str();
   if (Result<int> called = host_.stack().call(call); !called)
     host_.log().log(Level::warn, "doctor", "{}", called.error().message);
   plugin::TaskOutput* output = host_.task_output();
@@ -480,27 +485,27 @@ void HangWatch::report(const Examined& examined) {
     print_report(host_, fmt::format("nacre: no task of the job has done anything that can be seen for {}\n{}", time,
                                     doctor::text_of(examined.examination, examined.verdicts, {})));
   }
-  const doctor::Verdict* blamed = blames(examined.verdicts);
-  const std::string why = fmt::format("no task has done anything that can be seen for {}{}", time,
-                                      blamed != nullptr ? "; " + blamed->text : "");
-  if (option_.then == HangWatchOption::Then::restart) end_tasks(blamed, why);
+  if (restarts) end_tasks(to_kill(blamed), why);
   if (option_.then != HangWatchOption::Then::kill) return;
   plugin::RaisedException end{"hang-watch", 0, why, value::WaitStatus::exited(kCode)};
   if (blamed != nullptr) end.task = exits::TaskEnd{*blamed->ranks.first(), exits::Record::victim({})};
   host_.raise(end);
 }
 
-// Leader. If the blamed tasks have ended, or are of a shell that does not answer, they cannot be killed: then all
-// others are.
-void HangWatch::end_tasks(const doctor::Verdict* blamed, const std::string& why) {
+// If the blamed tasks have ended, or are of a shell that does not answer, they cannot be killed: then all others are.
+value::Idset HangWatch::to_kill(const doctor::Verdict* blamed) const {
   using Kind = doctor::Verdict::Kind;
   const bool may_be = blamed != nullptr && blamed->kind != Kind::ended && blamed->kind != Kind::no_answer;
-  const value::Idset ranks = may_be ? blamed->ranks : host_.job().all_ranks();
+  return may_be ? blamed->ranks : host_.job().all_ranks();
+}
+
+// Leader.
+void HangWatch::end_tasks(const value::Idset& ranks, const std::string& why) {
   host_.log().log(Level::warn, "hang-watch", "{}: {} killed, so that restart starts {} again", why,
-                  !may_be            ? "all tasks are"
-                  : ranks.size() > 1 ? fmt::format("ranks {} are", ranks.short_str())
-                                     : fmt::format("rank {} is", ranks.str()),
-                  may_be && ranks.size() == 1 ? "it" : "them");
+                  ranks.size() == 1                  ? fmt::format("rank {} is", ranks.str())
+                  : ranks == host_.job().all_ranks() ? "all tasks are"
+                                                     : fmt::format("ranks {} are", ranks.short_str()),
+                  ranks.size() == 1 ? "it" : "them");
   Result<void> sent = host_.announce(kEndTopic, wire::to_text(EndOrder{host_.job().restarts, ranks}));
   if (!sent) host_.log().log(Level::warn, "hang-watch", "{}", sent.error().message);
   reports_ = 0;

@@ -150,7 +150,8 @@ class HangWatch {
   void ask();
   void examine();
   void report(const Examined& examined);
-  void end_tasks(const doctor::Verdict* blamed, const std::string& why);
+  [[nodiscard]] value::Idset to_kill(const doctor::Verdict* blamed) const;
+  void end_tasks(const value::Idset& ranks, const std::string& why);
   void end_own(std::string_view order) const;
 
   static constexpr std::string_view kEndTopic = "doctor.end";  // announcement: {"restarts", "ranks"}

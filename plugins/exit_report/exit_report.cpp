@@ -434,6 +434,8 @@ class FailureReport {
   // For the timeline.
   void note(std::string_view event, Json what, double time) {
     hangs_ = hangs_ || event == "hang";
+    if (event == "hang") hung_ = what;
+    if (event == "restart") hung_ = Json::object();
     if (timeline_.size() == kMostEvents) return;
     what["time"] = time;
     what["event"] = event;
@@ -691,6 +693,12 @@ class FailureReport {
     return out;
   }
 
+  // What hang-watch has found before it killed the task, so that it starts again; "": it has not.
+  [[nodiscard]] std::string why_killed(Rank rank, const exits::Record& record) const {
+    auto killed = value::Idset::parse(hung_.value("killed", ""));
+    return killed && killed->contains(rank) && record.str() == "s9" ? hung_.value("why", "") : "";
+  }
+
   // If a victim has ended the job: how it has ended by now.
   [[nodiscard]] Json cause(const Json& end) const {
     auto found = verdict();
@@ -698,6 +706,7 @@ class FailureReport {
     if (found) {
       const auto& [rank, record] = found->first;
       out = facts_of(rank, is_victim(record) ? record_in(end, rank).value_or(record) : record);
+      if (std::string why = why_killed(rank, record); !why.empty()) out["hang"] = std::move(why);
     }
     if (end.contains("cause")) out["message"] = end.at("cause");
     if (!found) return out;
@@ -882,7 +891,8 @@ class FailureReport {
   Json timeline_ = Json::array();
   std::optional<event::Timer> finish_timer_;
   bool holds_ = false;
-  bool hangs_ = false;  // the doctor has found that the job hangs
+  bool hangs_ = false;          // the doctor has found that the job hangs
+  Json hung_ = Json::object();  // what it has found last, since the last restart
 };
 
 using Ranks = value::Idset;

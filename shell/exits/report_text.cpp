@@ -149,6 +149,8 @@ std::vector<std::string> details(const Json& cause) {
   // This says why the job has ended, not why the task has.
   if (std::string message = escape_controls(member<std::string>(cause, "message")); message.starts_with(kRestart))
     out.push_back("not started again: " + message.substr(kRestart.size()));
+  if (std::string why = escape_controls(member<std::string>(cause, "hang")); !why.empty())
+    out.push_back("killed by hang-watch: " + why);
   auto lines = last_lines(member<std::string>(cause, "stderr"));
   for (std::size_t i = 0; i < lines.size(); ++i)
     out.push_back(fmt::format("{:>{}}{}", i == 0 ? kTail : "| ", kTail.size(), lines[i]));

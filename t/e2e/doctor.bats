@@ -368,6 +368,7 @@ takes_stacks() {
   start_job 2 1 'exec sleep 600' --hang-watch=1s,restart --restart=on-failure,scope=job,backoff=0s,max=1
   ends_with 137
   grep -q "not started again: the job has used 1 of 1 restarts" err || { cat err; return 1; }
+  grep -q "^nacre:   killed by hang-watch: no task has done anything that can be seen for 1s" err || { cat err; return 1; }
   prepare 1 true
   run nacre -o hang-watch=1s,restart
   fails_with 1 "hang-watch: tasks that are killed start again by the option restart only: give --restart=on-failure too"

@@ -72,6 +72,12 @@ TEST_CASE("why tasks that have failed did not start again is a line of its own")
         std::string::npos);
 }
 
+TEST_CASE("that hang-watch has killed a task is a line of its own") {
+  CHECK(cause_with({{"record", "s9"}, {"hang", "no task has done anything; rank 1 spins"}})
+            .find("\nnacre:   killed by hang-watch: no task has done anything; rank 1 spins\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("what its last words say is told in plain words, where that is known") {
   CHECK(
       cause_with({{"record", "x3"}, {"reason", "gpu-memory"}}).find("\nnacre:   this says: out of GPU memory\n") !=

@@ -400,6 +400,20 @@ TEST_CASE("a job that hangs has the task that the doctor holds to be why as its 
   CHECK(cause["certain"] == false);
 }
 
+TEST_CASE("of a task that hang-watch has killed, and that did not start again, the cause says why") {
+  for (bool again : {false, true}) {
+    Leader leader;
+    plugin::Call call("doctor.hang");
+    call.in.update({{"time", "1s"}, {"found", Json::object()}, {"why", "rank 3 spins"}, {"killed", "3"}});
+    REQUIRE(leader.host.stack().call(call));
+    if (again) REQUIRE(leader.host.call("job.tasks-restart"));
+    leader.ended("3", "s9");
+    leader.host.cause = exits::TaskEnd{3, *exits::Record::parse("s9")};
+    REQUIRE(leader.host.call("shell.tasks-complete"));
+    CHECK(leader.report(137)["cause"].value("hang", "") == (again ? "" : "rank 3 spins"));
+  }
+}
+
 TEST_CASE("a task that looks like a victim is no certain cause") {
   for (auto [record, certain] :
        {std::pair{"s11", true}, {"s6", false}, {"s13", false}, {"x6", true}, {"l", true}}) {
