@@ -11,6 +11,7 @@ KILL_RUNS ?= 100
 CHAOS_TRIALS ?= 5000
 CHAOS_TRIALS_HOSTS ?= 1000
 ELASTIC_TIMES ?= 20
+HEALTH_TRIALS ?= 50
 BLAME_TRIALS ?= 100
 MPICH_CH3 ?= build/mpich-ch3
 BENCH_OUT ?= build/bench
@@ -58,7 +59,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 help: ## print this
 	@echo "make TARGET, where TARGET is one of:"
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
-	@echo "Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) STDIO_SECONDS=$(STDIO_SECONDS) KILL_RUNS=$(KILL_RUNS) CHAOS_TRIALS=$(CHAOS_TRIALS) CHAOS_TRIALS_HOSTS=$(CHAOS_TRIALS_HOSTS) ELASTIC_TIMES=$(ELASTIC_TIMES) BLAME_TRIALS=$(BLAME_TRIALS) MPICH_CH3=$(MPICH_CH3) BENCH_OUT=$(BENCH_OUT) BEFORE=$(BEFORE)"
+	@echo "Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) STDIO_SECONDS=$(STDIO_SECONDS) KILL_RUNS=$(KILL_RUNS) CHAOS_TRIALS=$(CHAOS_TRIALS) CHAOS_TRIALS_HOSTS=$(CHAOS_TRIALS_HOSTS) ELASTIC_TIMES=$(ELASTIC_TIMES) HEALTH_TRIALS=$(HEALTH_TRIALS) BLAME_TRIALS=$(BLAME_TRIALS) MPICH_CH3=$(MPICH_CH3) BENCH_OUT=$(BENCH_OUT) BEFORE=$(BEFORE)"
 
 deps: ## install the packages that a build needs (Debian, Ubuntu), or name those that are missing (elsewhere)
 	@etc/deps.sh
@@ -112,6 +113,8 @@ check-long: check ## check, then all tests, optimised and with sanitizers, Clang
 	$(only_step) "Faults of virtual hosts" t/long/faults --build $(DEV) --times 2
 	$(only_step) "Shrinks and grows in deep trees, $(ELASTIC_TIMES) times each" env NACRE_SHELL=$(abspath $(RELEASE)/nacre-shell) NACRE_BUILD_DIR=$(abspath $(RELEASE)) \
 	  NACRE_SOURCE_DIR=$(CURDIR) ELASTIC_TIMES=$(ELASTIC_TIMES) t/cluster/run bats t/cluster/elastic_cases.bats
+	$(only_step) "Bad hosts and healthy ones, $(HEALTH_TRIALS) times each" env NACRE_SHELL=$(abspath $(RELEASE)/nacre-shell) NACRE_BUILD_DIR=$(abspath $(RELEASE)) \
+	  NACRE_SOURCE_DIR=$(CURDIR) HEALTH_TRIALS=$(HEALTH_TRIALS) t/cluster/run bats t/cluster/health.bats
 	$(only_step) "Launch many times" t/long/launches --build $(RELEASE)
 	$(only_step) "Launch over many virtual hosts" t/long/ssh_tree --build $(RELEASE)
 	$(only_step) "A million ends of jobs, by all exit policies" $(DEV)/t/unit/unit_facts "[million]"
