@@ -458,7 +458,7 @@ void HostChecks::start(const Places& places, std::optional<HostFault> known, Whe
     return directory(::access(path.c_str(), F_OK) == 0 || errno != ENOENT ? path : kUsualTemporary)();
   });
   if (!places.work.empty() && places.work != places.temporary) add("disk", directory(places.work), true);
-  if (!host_.job().node().gpus.empty() && GpuCheck::has_tool()) add_gpus();
+  if (!host_.job().node().gpus.empty()) add_gpus();
   if (option_.command) add("command", command(host_, *option_.command, places));
   --left_;
   done_if_all();
@@ -487,6 +487,7 @@ void HostChecks::add_gpus() {
     static_cast<void>(write_all(STDOUT_FILENO, fault));
     return fault.empty() ? 0 : 1;
   });
+  if (!GpuCheck::has_tool()) return;
   const std::size_t place = running_.size();
   running_.push_back({"gpus", nullptr});
   ++left_;

@@ -6,6 +6,7 @@
 load lib.bash
 
 cluster=(5)
+PATH=$PATH:/usr/local/sbin # of the hosts, too: a made-up nvidia-smi is there on the first two
 
 # A round trip with the other host of the pair, for a hundred times: role 0 answers. Perl is there in a moment, also beside other work.
 pair_command='perl -MIO::Socket::INET -e "
@@ -33,10 +34,8 @@ write_job_with_gpus() {
   printf '#!/bin/sh\ncase $1 in --query-gpu=*ecc*) echo 0, 0;; --query-gpu=*) echo 0, GPU-a, 0, 0, 4000;; esac\n' >tools/nvidia-smi
   chmod +x tools/nvidia-smi
   local host
-  for host in "${nodes[@]}"; do
-    on "$host" mount --bind "$work/tools" /usr/local/sbin
-    on "$host" touch /dev/kmsg
-  done
+  for host in node0 node1; do on "$host" mount --bind "$work/tools" /usr/local/sbin; done
+  for host in "${nodes[@]}"; do on "$host" touch /dev/kmsg; done
 }
 
 hurt() { # WHAT HOST
