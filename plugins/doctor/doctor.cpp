@@ -492,8 +492,8 @@ void HangWatch::report(const Examined& examined) {
   host_.raise(end);
 }
 
-// If the blamed tasks have ended, or are of a shell that does not answer, they cannot be killed: then all others
-// are.
+// All ranks, if nobody is blamed, or if those that are cannot be killed: they have ended, or their shell does not
+// answer.
 value::Idset HangWatch::to_kill(const doctor::Verdict* blamed) const {
   using Kind = doctor::Verdict::Kind;
   const bool may_be = blamed != nullptr && blamed->kind != Kind::ended && blamed->kind != Kind::no_answer;

@@ -133,8 +133,9 @@ void name_library(job::Environment& environment, bool is_first);
 // collide, so each shell's segments are in its own directory. Called in shell.init, once that directory is there.
 void separate_segments(plugin::Host& host);
 
-// For tasks that need no libpmi of nacre's, unless the job has it otherwise: by FLUX_JOB_ID Open MPI 4 takes it for
-// there, of which its mpirun crashes, and a process alone ends.
+// For tasks that need no libpmi of nacre's. By FLUX_JOB_ID Open MPI 4 believes that there is one: then its mpirun
+// crashes, and a program by itself fails. `has_pmix`: the tasks have a PMIx server. What the job has set already
+// stays.
 void leave_alone(job::Environment& environment, bool has_pmix);
 // As mpirun does it: ranks that share cores yield them to each other where they would spin.
 void let_yield(plugin::Host& host, task::Command& command);
