@@ -17,7 +17,8 @@
 namespace nacre::front {
 namespace {
 
-constexpr event::Seconds kEach{0.2};           // between two looks
+constexpr event::Seconds kFirstWait{0.02};     // between two looks; twice as long after each, ...
+constexpr event::Seconds kMostWait{0.2};       // ... up to this
 constexpr event::Seconds kLookForShells{5.0};  // between two looks whether any shell is left
 constexpr std::size_t kMostTitle = 4096;       // bytes
 constexpr event::Seconds kToTellSearch{1.0};   // until a line says that the search takes long
@@ -137,6 +138,7 @@ Result<Found> find(const FollowPlan& plan, const std::string& lost,
   const std::vector<std::string> hosts = other_hosts(plan, lost);
   bool is_told = plan.quiet;
   event::Seconds look_at = began + kToTellSearch;
+  event::Seconds wait = kFirstWait;
   while (event::clock_now() < began + kMostToFind) {
     Found found = plan.told != nullptr ? look_where_told(plan) : look_in_list(plan, &lost);
     if (found.leader || found.code) return found;
@@ -144,7 +146,8 @@ Result<Found> find(const FollowPlan& plan, const std::string& lost,
       if (auto leader = look_on(host, plan)) return Found{std::move(leader), std::nullopt};
       if (!waits(event::Seconds::zero())) return Error{EINTR, "interrupted"};
     }
-    if (!waits(kEach)) return Error{EINTR, "interrupted"};
+    if (!waits(wait)) return Error{EINTR, "interrupted"};
+    wait = std::min(2 * wait, kMostWait);
     if (event::clock_now() > look_at) {
       const bool is_over = plan.told != nullptr ? plan.is_over() : !may_go_on(plan, hosts);
       if (is_over) return Error{ESRCH, "the job has ended with it"};

@@ -34,10 +34,13 @@ grow_by() {
 
 pid_of_leader() { "$front" jobs --json | jq .pid; }
 leads_another() { [[ "$(pid_of_leader)" != @(""|"$before") ]]; }
-lose_leader() { # and waits until another leader is found
+follows_another() { (($(grep -c "is lost: the one on" err) > followed)); }
+lose_leader() { # and waits until another leads, and the launcher follows it: a line that nobody has read is lost with it
   before=$(pid_of_leader)
+  followed=$(grep -c "is lost: the one on" err || true)
   kill -KILL "$before"
   wait_until leads_another
+  wait_until follows_another
 }
 leader() { tr '\0' ' ' <"/proc/$(pid_of_leader)/cmdline" | sed -E 's/.* rank ([0-9]+).*/\1/'; }
 shells() { "$front" jobs --json | jq -c '[.shells, .gone, .spares]'; }
