@@ -220,8 +220,16 @@ class Tmpdir final : public plugin::Plugin {
     return parse_i64(name.substr(0, name.find('-'))).value_or(rank) < rank;
   }
 
+  // Shells of one host follow one another in R.
+  [[nodiscard]] bool is_first_of_host() const {
+    const std::uint32_t rank = host_.job().shell_rank;
+    const auto& nodes = host_.job().resources.nodes;
+    return rank == 0 || nodes[rank].hostname.empty() || nodes[rank - 1].hostname != nodes[rank].hostname;
+  }
+
   // If the sweep fails this job is not harmed.
   void sweep() {
+    if (!is_first_of_host()) return;
     auto others_look = [front = name_front(), rank = host_.job().shell_rank](std::string_view name) {
       return is_of_earlier_shell(name, front, rank);
     };

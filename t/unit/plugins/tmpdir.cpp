@@ -219,6 +219,29 @@ TEST_CASE("what a shell that is gone has left is removed once the tasks run, wit
   CHECK(tmpdir.host->logged[0].starts_with("notice tmpdir: removes what a shell that was killed has left: "));
 }
 
+TEST_CASE("of shells on one host only the first looks for what others have left") {
+  for (const char* before : {"here", "elsewhere"}) {
+    Tmpdir tmpdir;
+    job::Job& job = tmpdir.host->mutable_job();
+    job.resources.nodes.resize(1);
+    job.resources.nodes.front().hostname = "here";
+    job.resources.nodes.insert(job.resources.nodes.begin(), job.resources.nodes.front());
+    job.resources.nodes.front().hostname = before;
+    job.shell_rank = 1;
+    job.id = value::JobId{4};  // of which no earlier shell looks
+    fs::path left = tmpdir.base / ("nacre-" + host_digits() + "-f4-0-abcdef");
+    fs::create_directory(left);
+    fs::permissions(left, fs::perms::owner_all);
+    fs::last_write_time(left, fs::last_write_time(tmpdir.path) - std::chrono::seconds(1));
+    REQUIRE(tmpdir.host->call("shell.start"));
+    auto look = event::Timer::create(tmpdir.host->loop(), [] {}).value();
+    look.start(event::Seconds(0.01), event::Seconds(0.01));
+    const double end = tmpdir.host->loop().now() + 0.2;
+    tmpdir.host->loop().run_until([&] { return !tmpdir.host->logged.empty() || tmpdir.host->loop().now() > end; });
+    CHECK(tmpdir.host->logged.empty() == (std::string_view(before) == "here"));
+  }
+}
+
 TEST_CASE("where nothing is left nothing is said") {
   Tmpdir tmpdir;
   REQUIRE(tmpdir.host->call("shell.start"));
