@@ -92,8 +92,11 @@ void take_from_instance(const broker::Instance& instance, ShellConfig& config) {
   config.site_initrc = instance.initrc;
 }
 
+constexpr rlim_t kDescriptors = 4096;  // of some 500 tasks, or 1,000 shells
+
 // `begun`: this program.
 Result<ShellProcess> make_process(Log& log, timeline::Time begun) {
+  reserve_descriptors(kDescriptors);
   ShellProcess process;
   process.timeline.early.booted = begun;
   process.loop = TRY(event::Loop::create());

@@ -3,6 +3,7 @@
 // A file descriptor that is closed at the end.
 #pragma once
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/result.hpp"
@@ -41,6 +42,11 @@ struct Pipe {
 
 // pipe2(2) with these flags.
 Result<Pipe> make_pipe(int flags);
+
+// Makes the kernel's table large enough for this many descriptors. It is to be called before there are threads:
+// with them, each growth of the table, to 128, 256 and so on, waits 5 to 20 ms, for an RCU grace period. What
+// cannot be had is left, as the table still grows when it has to.
+void reserve_descriptors(rlim_t count);
 
 // Closes all descriptors from this one on, by system calls only.
 void close_from(unsigned first);

@@ -252,6 +252,7 @@ Result<void> ShellTasks::raise_descriptor_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) < 0) return system_error(errno, "getrlimit RLIMIT_NOFILE");
   rlim_t wanted = kDescriptorsPerTask * std::min(tasks_.size(), window_.most_at_once()) + kDescriptorsOfShell;
+  reserve_descriptors(wanted);
   if (limit.rlim_cur >= wanted) return {};
   rlimit raised{std::min(wanted, limit.rlim_max), limit.rlim_max};
   if (::setrlimit(RLIMIT_NOFILE, &raised) < 0) return system_error(errno, "setrlimit RLIMIT_NOFILE");

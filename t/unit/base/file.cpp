@@ -232,3 +232,29 @@ TEST_CASE("a tree that is deeper than there are descriptors is removed") {
 }
 
 TEST_CASE("a directory that is not there is an error") { CHECK(remove_tree("/no/such").error().code == ENOENT); }
+
+namespace {
+
+rlim_t table_size() {
+  const std::string status = read_file("/proc/self/status").value();
+  return std::stoull(status.substr(status.find("FDSize:") + 7));
+}
+
+}  // namespace
+
+TEST_CASE("the table of descriptors has room ahead, beyond the limit too, which stays as it is") {
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  REQUIRE(before.rlim_max >= 4096);
+  const rlimit few{256, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
+  const UniqueFd next(::dup(STDERR_FILENO));
+  reserve_descriptors(4096);
+  CHECK(table_size() >= 4096);
+  rlimit after{};
+  CHECK((::getrlimit(RLIMIT_NOFILE, &after) == 0 && after.rlim_cur == 256));
+  CHECK(UniqueFd(::dup(STDERR_FILENO)).get() == next.get() + 1);
+  reserve_descriptors(1);
+  CHECK(table_size() >= 4096);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+}
