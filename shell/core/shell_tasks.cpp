@@ -277,7 +277,7 @@ Result<void> ShellTasks::start() {
 // that no other thread runs out of them, by which 512 start sooner.
 Result<void> ShellTasks::start_all(bool looks_on) {
   const bool is_one_by_one = looks_on || host_.stack().listens("task.exec");
-  const std::size_t fewest = std::min<std::size_t>(kUnderWay, 2 * task::SpawnPool::useful_threads());
+  const std::size_t fewest = std::min<std::size_t>(kUnderWay, 4 * task::SpawnPool::useful_threads());
   const std::size_t per_round = looks_on ? 1 : kStartsPerRound;
   const auto& plugins = host_.stack().plugins();
   const bool has_others =
