@@ -4,6 +4,7 @@
 import importlib.machinery
 import importlib.util
 import os
+import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -22,3 +23,11 @@ def progress(text=""):
     """The line about how far it is, on a terminal; without a text it is gone."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text}", end="", file=sys.stderr)
+
+
+def draw(script):
+    """By gnuplot; the tables have been printed by then."""
+    try:
+        subprocess.run(["gnuplot"], input=script, text=True, check=True)
+    except FileNotFoundError:
+        sys.exit("there is no plot: gnuplot is not installed; etc/deps.sh bench installs it")
