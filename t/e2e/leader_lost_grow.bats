@@ -35,7 +35,9 @@ grow_by() {
 pid_of_leader() { "$front" jobs --json | jq .pid; }
 leads_another() { [[ "$(pid_of_leader)" != @(""|"$before") ]]; }
 follows_another() { (($(grep -c "is lost: the one on" err) > followed)); }
-lose_leader() { # and waits until another leads, and the launcher follows it: a line that nobody has read is lost with it
+# Loses it, and waits until another leads and the launcher follows that one: what a leader has logged is lost with it
+# if nobody has read it.
+lose_leader() {
   before=$(pid_of_leader)
   followed=$(grep -c "is lost: the one on" err || true)
   kill -KILL "$before"
