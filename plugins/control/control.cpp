@@ -210,7 +210,7 @@ class Answers {
       }
       Json spares = Json::array();
       for (std::uint32_t shell : (host_.job().spare_shells() - questions_.gone()).ids())
-        spares.push_back({{"spare", true}, {"host", host_of(shell)}, {"shell", shell}});
+        spares.push_back({{"spare", true}, {"host", host_.job().hostname_of(shell)}, {"shell", shell}});
       Json last{{"tasks", std::move(tasks)},
                 {"spawned", std::move(spawned)},
                 {"late", hosts_of(late)},
@@ -236,7 +236,7 @@ class Answers {
         Json why{
             {"cpus", each.cpus.why}, {"memory", each.memory.why}, {"gpus", each.gpus.why}, {"nics", each.nics.why}};
         rows.push_back({{"rank", each.rank},
-                        {"host", shell ? host_of(*shell) : ""},
+                        {"host", shell ? host_.job().hostname_of(*shell) : ""},
                         {"shell", shell ? Json(*shell) : Json()},
                         {"pid", each.pid},
                         {"exe", each.executable},
@@ -254,11 +254,6 @@ class Answers {
     if (Result<void> asked = questions_.ask_places(done); !asked) reply.answer(asked.error());
   }
 
-  [[nodiscard]] std::string host_of(std::uint32_t shell) const {
-    const auto& nodes = host_.job().resources.nodes;
-    return shell < nodes.size() ? nodes[shell].hostname : "";
-  }
-
   // A row of `ps`. The shells give all of it but hosts and tries, which the leader adds.
   [[nodiscard]] Json row_of(const TaskProcess& process) const {
     const auto& job = host_.job();
@@ -268,7 +263,7 @@ class Answers {
     Json row = Json::object();
     if (process.origin) row["spawn"] = process.origin->spawn;
     row["rank"] = process.rank;
-    row["host"] = shell ? host_of(*shell) : "";
+    row["host"] = shell ? host_.job().hostname_of(*shell) : "";
     row["shell"] = shell ? Json(*shell) : Json();
     row["pid"] = process.pid;
     row["state"] = process.state;
@@ -288,7 +283,7 @@ class Answers {
 
   [[nodiscard]] Json hosts_of(const value::Idset& shells) const {
     Json out = Json::array();
-    for (std::uint32_t shell : shells.ids()) out.push_back(host_of(shell));
+    for (std::uint32_t shell : shells.ids()) out.push_back(host_.job().hostname_of(shell));
     return out;
   }
 

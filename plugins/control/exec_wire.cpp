@@ -137,9 +137,8 @@ Result<value::Idset> shells_on(const JsonAt& at, const job::Job& job) {
 }  // namespace
 
 std::string host_of(const job::Job& job, std::uint32_t shell) {
-  const auto& nodes = job.resources.nodes;
-  if (shell < nodes.size() && !nodes[shell].hostname.empty()) return nodes[shell].hostname;
-  return fmt::format("shell {}", shell);
+  std::string name = job.hostname_of(shell);
+  return name.empty() ? fmt::format("shell {}", shell) : name;
 }
 
 Result<ExecTargets> ExecTargets::read(const JsonAt& request, const job::Job& job) {

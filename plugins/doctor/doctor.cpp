@@ -242,7 +242,9 @@ Examined Examinations::examined(Found found, const value::Idset& late) {
     std::sort(out.rows.begin(), out.rows.end(),
               [](const auto& a, const auto& b) { return *a.ranks.first() < *b.ranks.first(); });
   }
-  std::move(found.from_all).put_into(examination, [this](std::uint32_t shell) { return host_of_shell(shell); });
+  std::move(found.from_all).put_into(examination, [this](std::uint32_t shell) {
+    return host_.job().hostname_of(shell);
+  });
   examination.absent = absent(late);
   for (const auto& [record, ranks] : host_.outcomes().classes()) {
     bool well = record.kind() == exits::Record::Kind::ended && !host_.exit_policy().is_failure(record);
@@ -250,7 +252,7 @@ Examined Examinations::examined(Found found, const value::Idset& late) {
   }
   examination.host_of = [this](std::uint32_t rank) {
     auto shell = host_.job().taskmap.node_of(rank);
-    return shell ? host_of_shell(*shell) : std::string();
+    return shell ? host_.job().hostname_of(*shell) : std::string();
   };
   out.verdicts = doctor::verdicts(examination);
   if (!found.order.only_silence) {
@@ -260,17 +262,12 @@ Examined Examinations::examined(Found found, const value::Idset& late) {
   return out;
 }
 
-std::string Examinations::host_of_shell(std::uint32_t shell) const {
-  const auto& nodes = host_.job().resources.nodes;
-  return shell < nodes.size() ? nodes[shell].hostname : "";
-}
-
 std::vector<doctor::Absent> Examinations::absent(const value::Idset& late) const {
   std::vector<doctor::Absent> out;
   auto add = [&](std::uint32_t shell, bool is_lost) {
     value::Idset ranks = host_.job().taskmap.ranks_on(shell) - host_.outcomes().ranks();
     if (is_lost && ranks.empty()) return;
-    out.push_back({shell, host_of_shell(shell), std::move(ranks), is_lost});
+    out.push_back({shell, host_.job().hostname_of(shell), std::move(ranks), is_lost});
   };
   for (std::uint32_t shell : late.ids()) add(shell, false);
   for (std::uint32_t shell : open_.gone().ids()) add(shell, true);
@@ -700,9 +697,7 @@ void SlowWatch::keep(std::uint32_t shell, doctor::PaceWindow window) {
   const job::Job& job = host_.job();
   std::erase_if(window.tasks,
                 [&](const doctor::TaskPace& each) { return job.taskmap.node_of(each.rank) != shell; });
-  const auto& nodes = job.resources.nodes;
-  come_.insert_or_assign(
-      shell, doctor::SlowFinder::Host{shell < nodes.size() ? nodes[shell].hostname : "", std::move(window)});
+  come_.insert_or_assign(shell, doctor::SlowFinder::Host{job.hostname_of(shell), std::move(window)});
 }
 
 void SlowWatch::judge() {

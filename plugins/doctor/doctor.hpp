@@ -90,7 +90,6 @@ class Examinations {
   void leave_silent(std::uint64_t number);
   [[nodiscard]] value::Idset silent_shells(std::uint64_t number) const;
   [[nodiscard]] Examined examined(Found found, const value::Idset& late);
-  [[nodiscard]] std::string host_of_shell(std::uint32_t shell) const;
   [[nodiscard]] std::vector<doctor::Absent> absent(const value::Idset& late) const;
 
   plugin::Host& host_;

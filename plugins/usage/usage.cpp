@@ -256,10 +256,7 @@ class UsagePlugin final : public plugin::Plugin {
   }
 
   [[nodiscard]] usage::Hosts hosts() const {
-    auto of_shell = [this](std::uint32_t shell) {
-      const auto& nodes = host_.job().resources.nodes;
-      return shell < nodes.size() ? nodes[shell].hostname : std::string();
-    };
+    auto of_shell = [this](std::uint32_t shell) { return host_.job().hostname_of(shell); };
     auto of_task = [this, of_shell](std::uint32_t rank) {
       auto shell = host_.job().taskmap.node_of(rank);
       return shell ? of_shell(*shell) : std::string();

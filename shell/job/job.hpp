@@ -159,6 +159,10 @@ struct Job {
   // attributes.system.job.name, else the name of the program without directories.
   [[nodiscard]] std::string name() const;
   [[nodiscard]] const NodeResources& node() const { return resources.nodes[shell_rank]; }
+  // Of this shell's host; "": R does not name it, or there is no such shell.
+  [[nodiscard]] std::string hostname_of(std::uint32_t shell) const {
+    return shell < resources.nodes.size() ? resources.nodes[shell].hostname : std::string();
+  }
 
   // As described in flux_shell_get_jobspec_info(3) and flux_shell_get_rank_info(3). An error if there is no such
   // shell.
